@@ -1,11 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """mayfly fleet and push, with a real ClickHouse server that the test starts."""
+import base64
 import contextlib
 import http.server
 import json
 import math
 import os
+import random
 import re
 import shutil
 import signal
@@ -16,7 +18,7 @@ import threading
 import urllib.error
 import urllib.request
 
-from harness import (MAYFLY, SOURCE, Folder, Skip, case, cases, check, environment, main, program, record, report, run,
+from harness import (BUILD, MAYFLY, SOURCE, Folder, Skip, case, cases, check, environment, main, program, record, report, run,
                      same, wait_until)
 from told import Told, told_program
 
@@ -614,8 +616,17 @@ def questions():
         text = good("diff", s.url() + "?host=one", s.url() + "?host=two")
         check("keep_b" in text, text)
         for question, word in (("?host=three", "no windows"), ("?hots=one", "hots"), ("?from=soon", "soon"),
+                               ("?every=5", "'5' is not a length"), ("?every=0s", "'0s' is not"), ("?every=-1h", "'-1h' is"),
                                ("?host", "KEY=VALUE"), ("?host=%zz", "KEY=VALUE"), ("?label.=x", "label")):
             check(word in fails("report", s.url() + question), question)
+        for options in (["--series", "3"], ["--metric", "live", "--at", "1ms"]):
+            check("every=5m is answered over time" in fails("report", *options, s.url()), options)
+        same(run([MAYFLY, "fleet", "list", s.url() + "?every=5m"], env=environment()).code, 2)
+        same(report(s.url() + "?every=auto", "--metric", "allocated")["total"], report(s.url(), "--metric", "allocated")["total"])
+        s.ask("INSERT INTO fleet.windows (day, service, process, window, push, begin_ns, end_ns) VALUES "
+              "('2020-01-01', 'old', 1, 1, 1, 1577836800000000000, 1577836900000000000)")
+        check("1000 is the most" in fails("report", s.url() + "?every=1h"), "an hour's steps of years")
+        report(s.url() + "?every=auto", "--series", "5")
 
 
 @case
@@ -644,6 +655,185 @@ def questions_of_samples():
         check("±" in good("report", s.url(), "--metric", "allocated"), "no intervals")
         good("merge", "-o", here / "again.mayfly", s.url())
         check(re.search(r"how\s+certain", good("info", here / "again.mayfly")), "a merge does not know them")
+
+
+def put_rows(s, table, columns, rows):
+    for first in range(0, len(rows), 2000):
+        s.ask("INSERT INTO fleet.%s (%s) VALUES %s" % (table, columns, ", ".join(rows[first:first + 2000])))
+    wait_until(lambda: s.ask("SELECT count() FROM fleet." + table) == str(len(rows)), table + " in all servers")
+
+
+def put_tables(s, names, windows, samples):
+    """Straight into the tables. A stack is a function."""
+    put_rows(s, "frames", "frame, function", ["(%d, '%s')" % (i + 1001, name) for i, name in enumerate(names)])
+    put_rows(s, "stacks", "stack, frames", ["(%d, [%d])" % (i + 1, i + 1001) for i in range(len(names))])
+    put_rows(s, "windows", "day, service, host, process, window, push, begin_ns, end_ns, exact, interval_bytes", windows)
+    put_rows(s, "samples", "day, service, push, stack, allocated_bytes, allocated_blocks, live_bytes, live_blocks, "
+             "allocated_bytes_variance, allocated_blocks_variance, allocated_samples, live_bytes_variance, "
+             "live_blocks_variance, live_samples", samples)
+
+
+# What a process has live counts until its next window ends, or for one and a half of the last one's length.
+def live_at(of, at):
+    known = [w for w in of if w["end"] <= at]
+    last = max(known, key=lambda w: w["end"]) if known else None
+    return last if last and at <= last["end"] + (last["end"] - last["begin"]) * 3 // 2 else None
+
+
+STACKS = ("grow", "steady", "rare")
+
+
+def random_fleet(chance):
+    """Processes as lists of windows, whose figures are per stack: allocated bytes and blocks, live bytes and blocks."""
+    fleet = []
+    for number in range(chance.randint(4, 9)):
+        end = 1_700_000_000_000_000_000 + chance.randint(0, 200_000_000_000)
+        live = {name: (0, 0) for name in STACKS}
+        fleet.append([])
+        for _ in range(chance.randint(1, 20)):
+            begin, end = end, end + chance.randint(4_000_000_000, 16_000_000_000)
+            sums = {}
+            for name in STACKS:
+                blocks = chance.choice((0, chance.randint(1, 50)))
+                size = blocks * chance.randint(16, 5000)
+                left = chance.random() if name != "grow" else 1
+                live[name] = (int((live[name][0] + size) * left), math.ceil((live[name][1] + blocks) * left))
+                if live[name][0] == 0:
+                    live[name] = (0, 0)
+                sums[name] = (size, blocks, *live[name])
+            fleet[-1].append({"process": number, "begin": begin, "end": end, "sums": sums})
+    return fleet
+
+
+def put_fleet(s, fleet, exact):
+    """A push of each window that does not count has wrong figures."""
+    windows, samples, push = [], [], 0
+    for of in fleet:
+        for w in of:
+            for wrong in (0, 1):
+                push += 1
+                windows.append("('2023-11-14', 'api', 'host%d', %d, %d, %d, %d, %d, %d, 1000)" % (
+                    w["process"], w["process"], push - wrong, push, w["begin"], w["end"], exact))
+                for i, name in enumerate(STACKS):
+                    sums = [(1 + 3 * wrong) * value for value in w["sums"][name]]
+                    errors = [0 if exact else value for value in (sums[0] * 500, sums[1] / 2, sums[1],
+                                                                  sums[2] * 500, sums[3] / 2, sums[3])]
+                    samples.append("('2023-11-14', 'api', %d, %d, %s)" % (push, i + 1, ", ".join(
+                        str(value) for value in (*sums, *errors))))
+    put_tables(s, STACKS, windows, samples)
+
+
+def over_time(fleet, step):
+    """Each step's moment, and by function what was allocated up to it, and what is live then, in bytes and blocks."""
+    end = max(w["end"] for of in fleet for w in of)
+    begin = min(w["begin"] for of in fleet for w in of)
+    steps = -(-(end - begin) // step)
+    moments = [end - (steps - 1 - k) * step for k in range(steps)]
+    answer = []
+    for at in moments:
+        last = [live_at(of, at) for of in fleet]
+        answer.append({name: [sum(w["sums"][name][i] for of in fleet for w in of if w["end"] <= at) for i in (0, 1)] +
+                       [sum(w["sums"][name][i] for w in last if w) for i in (2, 3)] for name in STACKS})
+    return answer
+
+
+@cases(["one server, exact", "one server, sampled", "two servers, sampled"])
+def questions_over_time(what):
+    """every=: what each step allocated, and what runs at its end has live, as a loop over the windows tells."""
+    servers, how = what.split(", ")
+    with contextlib.ExitStack() as stack:
+        s = stack.enter_context(server()) if servers == "one server" else stack.enter_context(cluster())[0]
+        for seed in range(3):
+            if servers == "one server":
+                s.ask("DROP DATABASE IF EXISTS fleet")
+                good("fleet", "init", "-q", s.url())
+            elif seed:
+                break
+            fleet = random_fleet(random.Random(seed))
+            put_fleet(s, fleet, how == "exact")
+            for every, step in (("10s", 10), ("45s", 45), ("1h", 3600)):
+                expected = over_time(fleet, step * 1_000_000_000)
+                address = s.url() + "?service=api&every=" + every
+                got = report(address, "--series", str(len(expected)), "--all", "--all-frames", "--metric", "allocated")
+                rows = {row["function"]: row for row in got["rows"]}
+                for name in STACKS:
+                    for i, key in enumerate(("allocated_bytes", "allocated_blocks", "live_bytes", "live_blocks")):
+                        same(rows[name][key], [one[name][i] for one in expected],
+                             (seed, every, name, key))
+                whole = report(address, "--metric", "allocated")["total"]
+                same((whole["bytes"]["estimate"], whole["blocks"]["estimate"]),
+                     tuple(sum(expected[-1][name][i] for name in STACKS) for i in (0, 1)), (seed, every))
+                # In these fleets every variance is in proportion to its sum, which is what a reader takes other moments'
+                # to be: so each one is known.
+                for k in {0, len(expected) // 2, len(expected) - 1}:
+                    at = report(address, "--metric", "live", "--at", "%dns" % got["times_ns"][k], "--all", "--all-frames")
+                    rows = {row["function"]: row["self"]["bytes"] for row in at["rows"]}
+                    for name in STACKS:
+                        live = expected[k][name][2]
+                        one = rows.get(name, {"estimate": 0, "stderr": 0})
+                        same(one["estimate"], live, (seed, every, k, name))
+                        error = 0 if how == "exact" else math.sqrt(live * 500)
+                        check(abs((one.get("stderr") or 0) - error) <= 1 + error * 0.01, seed, every, k, name, one, error)
+
+
+SECOND = 1_000_000_000
+
+
+def sampled_fleet(chance, stacks, processes, windows, interval):
+    """Blocks of random sizes and lives, each sampled by its size. Windows, rows of samples, and what is true: for each
+    stack what is live at the end of each window's second, and what is allocated in it."""
+    rows, window_rows = [], []
+    live, allocated = ([[0] * windows for _ in range(stacks)] for _ in range(2))
+    for process in range(processes):
+        for w in range(windows):
+            push = process * windows + w + 1
+            window_rows.append("('2023-11-14', 'api', 'host%d', %d, %d, %d, %d, %d, 0, %d)" % (
+                process, process, push, push, w * 10 * SECOND, (w + 1) * 10 * SECOND, interval))
+        for stack in range(stacks):
+            sums = [[0.0] * 10 for _ in range(windows)]
+            for w in range(windows):
+                for _ in range(chance.randint(0, 12)):
+                    size = int(interval / 4 * (1 + stack % 4) * math.exp(chance.gauss(0, 0.5)))
+                    until = min(windows, w + int(chance.expovariate(0.3)))
+                    seen = -math.expm1(-size / interval)
+                    allocated[stack][w] += size
+                    for at in range(w, until):
+                        live[stack][at] += size
+                    if chance.random() >= seen:
+                        continue
+                    each = (size / seen, 1 / seen, (size / seen) ** 2 * (1 - seen), (1 - seen) / seen ** 2, 1)
+                    for at, first in [(w, (0, 1, 4, 5, 6))] + [(at, (2, 3, 7, 8, 9)) for at in range(w, until)]:
+                        for i, value in zip(first, each):
+                            sums[at][i] += value
+            for w in range(windows):
+                rows.append("('2023-11-14', 'api', %d, %d, %s)" % (process * windows + w + 1, stack + 1,
+                                                                   ", ".join("%.17g" % one for one in sums[w])))
+    return window_rows, rows, live, allocated
+
+
+@case
+def intervals_over_time():
+    """At moments before the end, and of parts of the time: 95 % of the intervals have the truth, and nothing is biased."""
+    stacks, windows = 300, 9
+    window_rows, rows, live, allocated = sampled_fleet(random.Random(1), stacks, 5, windows, 10000)
+    with server() as s:
+        good("fleet", "init", "-q", s.url())
+        put_tables(s, ["f%03d" % i for i in range(stacks)], window_rows, rows)
+        address = s.url() + "?every=10s"
+        for options, true in ((["--metric", "live", "--at", "20s"], [one[1] for one in live]),
+                              (["--metric", "live", "--at", "50s"], [one[4] for one in live]),
+                              (["--metric", "live", "--at", "end"], [one[8] for one in live]),
+                              (["--metric", "allocated", "--from", "20s", "--to", "30s"], [one[2] for one in allocated]),
+                              (["--metric", "allocated"], [sum(one) for one in allocated])):
+            rows = {row["function"]: row["self"] for row in
+                    report(address, *options, "--all", "--all-frames", "--top", "0")["rows"]}
+            within = [rows["f%03d" % i]["bytes"]["low"] <= true[i] <= rows["f%03d" % i]["bytes"]["high"]
+                      for i in range(stacks) if "f%03d" % i in rows]
+            check(len(within) > 0.95 * stacks, options, len(within))
+            check(0.92 <= sum(within) / len(within) <= 0.995, options, sum(within) / len(within))
+            got = sum(row["bytes"]["estimate"] for row in rows.values())
+            error = math.sqrt(sum(row["bytes"]["stderr"] ** 2 for row in rows.values()))
+            check(abs(got - sum(true)) < 3 * error, options, got, sum(true), error)
 
 
 @case
@@ -675,6 +865,16 @@ def example():
                    env=environment(MAYFLY=MAYFLY, PORTS=ports))
         same(done.code, 0, done)
         check(re.search(r"^ *\+[\d.]+ MB .* list_items$", done.out.decode(), re.M), done.out.decode())
+        check(re.search(r"^Live by function at 4 moments", done.out.decode(), re.M), done.out.decode())
+        page = os.path.join(BUILD, "src", "page", "viewer.html")
+        if os.path.exists(page) and os.path.getsize(page):
+            with open(os.path.join(here / "fleet", "api.html")) as file:
+                trace = re.search(r'id="trace"[^>]*>([^<]*)<', file.read()).group(1)
+            with open(here / "in_page.mayfly", "wb") as file:
+                file.write(base64.b64decode(trace, validate=True))
+            rows = report(here / "in_page.mayfly", "--series", "10")["rows"]
+            live = next(row["live_bytes"] for row in rows if row["function"] == "list_items")
+            check(len(set(live)) > 2, "the leak over time", live)
 
 
 @case

@@ -3,11 +3,12 @@
  * A server of two versions, for examples/fleet/run: answers requests with three endpoints, chosen at
  * random. In version 2 one of them keeps what it should free.
  *
- *	cc -g -DVERSION=1 api.c -o api; ./api SEED REQUESTS
+ *	cc -g -DVERSION=1 api.c -o api; ./api SEED SECONDS_SINCE_1970	# until then
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #ifndef VERSION
 #define VERSION 1
@@ -53,11 +54,16 @@ static __attribute__((noinline)) void list_items(void)
 int main(int argc, char **argv)
 {
 	static void (*const endpoints[])(void) = {login, upload, list_items};
-	int requests = argc > 2 ? atoi(argv[2]) : 10000;
+	time_t until = argc > 2 ? (time_t)atoll(argv[2]) : time(NULL) + 10;
+	int requests = 0;
 
 	srand(argc > 1 ? (unsigned)atoi(argv[1]) : 1);
-	for (int i = 0; i < requests; i++)
-		endpoints[rand() % 3]();
+	while (time(NULL) < until) { /* about 2000 requests a second */
+		for (int i = 0; i < 20; i++)
+			endpoints[rand() % 3]();
+		requests += 20;
+		nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+	}
 	printf("%d requests, version %d, %zu kept\n", requests, VERSION, kept_count);
 	return 0;
 }

@@ -172,7 +172,8 @@ static int print_groups(const struct fleet_groups *groups)
 static int list(const struct fleet_command *f, const char *address)
 {
 	char filter_why[FLEET_FILTER_WHY], why[CLICKHOUSE_WHY];
-	struct bytes sql = {0}, by = {0};
+	struct fleet_filter filter = {0};
+	struct bytes by = {0};
 	struct fleet_groups groups = {0};
 	enum clickhouse_failure failure;
 	struct clickhouse *c = NULL;
@@ -182,15 +183,17 @@ static int list(const struct fleet_command *f, const char *address)
 	if (!fleet_filter_group(f->by ? f->by : "service", &by)) {
 		status = cli_usage("--by: '%s' is not service, version, host, program or label.KEY",
 				   f->by);
-	} else if (!fleet_filter_add(address, time(NULL), &sql, filter_why)) {
+	} else if (!fleet_filter_read(address, time(NULL), &filter, filter_why)) {
 		cli_error("the question to the database: %s", filter_why);
+	} else if (filter.every_ns) {
+		status = cli_usage("list has no times: leave every= out");
 	} else {
-		bytes_put(&sql, "", 1);
 		bytes_put(&by, "", 1);
-		c = sql.failed || by.failed ? NULL : fleet_connect(address, &f->login, &url);
+		c = by.failed ? NULL : fleet_connect(address, &f->login, &url);
 	}
 	if (c && fleet_schema_check(c, &url, &failure, why) &&
-	    fleet_groups_fetch(c, &url, (const char *)by.at, (const char *)sql.at, &groups, why))
+	    fleet_groups_fetch(c, &url, (const char *)by.at, (const char *)filter.sql.at, &groups,
+			       why))
 		status = f->json	? print_json(&groups)
 			 : groups.count ? print_groups(&groups)
 					: cli_error("%s: it has no windows like that", url.shown);
@@ -198,7 +201,7 @@ static int list(const struct fleet_command *f, const char *address)
 		cli_error("%s: %s", url.shown, why);
 	fleet_groups_free(&groups);
 	clickhouse_close(c);
-	bytes_free(&sql);
+	bytes_free(&filter.sql);
 	bytes_free(&by);
 	return status;
 }

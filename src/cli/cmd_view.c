@@ -71,7 +71,7 @@ static bool say_reading(const char *path)
 static bool open_with_progress(const char *path, struct opened_trace *opened)
 {
 	bool said = say_reading(path);
-	bool good = open_trace(path, opened);
+	bool good = viewing_open(path, opened);
 
 	if (said)
 		fputs("\r\033[K", stderr);
@@ -152,7 +152,7 @@ static int write_html(const struct view_command *c, const char *path)
 	};
 	struct opened_trace opened, base;
 	bool trace_there = path && open_with_progress(path, &opened);
-	bool base_there = trace_there && how.base_path && open_trace(how.base_path, &base);
+	bool base_there = trace_there && how.base_path && open_with_progress(how.base_path, &base);
 	int status = CLI_FAILED;
 
 	if (trace_there == (path != NULL) && base_there == (how.base_path != NULL))

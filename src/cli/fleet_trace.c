@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "cli/cli.h"
@@ -14,14 +15,14 @@
 #include "fleet/fleet_schema.h"
 
 static bool fetch(struct clickhouse *c, const struct server_url *url, const char *address,
-		  const char *sql, struct loaded_file *file)
+		  const struct fleet_filter *filter, struct loaded_file *file)
 {
 	struct trace_buffer buffer = {0};
 	enum clickhouse_failure failure;
 	char why[CLICKHOUSE_WHY];
 
 	if (!fleet_schema_check(c, url, &failure, why) ||
-	    !fleet_fetch(c, url, address, sql, trace_buffer_sink, &buffer, why)) {
+	    !fleet_fetch(c, url, address, filter, trace_buffer_sink, &buffer, why)) {
 		free(buffer.bytes);
 		return cli_fail("%s: %s", url->shown, why);
 	}
@@ -29,23 +30,33 @@ static bool fetch(struct clickhouse *c, const struct server_url *url, const char
 	return true;
 }
 
+char *fleet_over_time(const char *address)
+{
+	const char *question = strchr(address, '?');
+	char *asked = NULL;
+
+	if (!server_url_is(address) ||
+	    (question && (strstr(question, "?every=") || strstr(question, "&every="))))
+		return strdup(address);
+	return asprintf(&asked, "%s%severy=auto", address, question ? "&" : "?") < 0 ? NULL : asked;
+}
+
 bool fleet_load(const char *address, struct loaded_file *file)
 {
 	struct fleet_login login = {0};
 	char why[FLEET_FILTER_WHY];
-	struct bytes sql = {0};
+	struct fleet_filter filter;
 	struct server_url url;
 	struct clickhouse *c;
 	bool good;
 
-	if (!fleet_filter_add(address, time(NULL), &sql, why)) {
-		bytes_free(&sql);
+	if (!fleet_filter_read(address, time(NULL), &filter, why)) {
+		bytes_free(&filter.sql);
 		return cli_fail("the question to the database: %s", why);
 	}
-	bytes_put(&sql, "", 1);
-	c = sql.failed ? NULL : fleet_connect(address, &login, &url);
-	good = c && fetch(c, &url, address, (const char *)sql.at, file);
+	c = fleet_connect(address, &login, &url);
+	good = c && fetch(c, &url, address, &filter, file);
 	clickhouse_close(c);
-	bytes_free(&sql);
+	bytes_free(&filter.sql);
 	return good;
 }

@@ -5,6 +5,9 @@
 
 #include "cli/open_trace.h"
 
+/* A copy of what a command was given, for one that shows times: of an address that does not say every=, with
+ * every=auto. NULL: out of memory. */
+char *fleet_over_time(const char *address);
 /* False after a line on stderr. */
 bool fleet_load(const char *address, struct loaded_file *file);
 

@@ -4,6 +4,7 @@
 
 #include "answer/absent.h"
 #include "cli/message.h"
+#include "fleet/server_url.h"
 
 bool question_agrees(struct question *q)
 {
@@ -19,6 +20,13 @@ bool question_fits_time(const struct question *q, const char *path, const struct
 	return question_is_in_time(q, info, &c) || cli_fail("%s: %s", path, c.text);
 }
 
+const char *times_remedy(const char *path, uint32_t absent)
+{
+	return absent & MAYFLY_ABSENT_TIMES && server_url_is(path)
+		   ? "; a question with every=5m is answered over time"
+		   : "";
+}
+
 bool absent_said(const char *path, const struct mayfly_trace *trace, const struct question *q)
 {
 	uint32_t absent = mayfly_query_absent(trace, &q->query);
@@ -32,7 +40,8 @@ bool absent_said(const char *path, const struct mayfly_trace *trace, const struc
 		  absent_text(text, sizeof(text), absent),
 		  absent & MAYFLY_ABSENT_ALLOCATIONS
 		      ? "; it has events: see 'mayfly report --events'"
-		  : !q->metric_given ? ""
+		  : *times_remedy(path, absent) ? times_remedy(path, absent)
+		  : !q->metric_given		? ""
 		  : absent & (MAYFLY_ABSENT_PEAK | MAYFLY_ABSENT_TEMPORARY | MAYFLY_ABSENT_LIVE |
 			      MAYFLY_ABSENT_ALLOCATED)
 		      ? (has & MAYFLY_ABSENT_LIVE ? "; ask for --metric live"

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli/browser.h"
+#include "cli/fleet_trace.h"
 #include "cli/message.h"
 #include "cli/source_files.h"
 #include "cli/viewer_page.h"
@@ -45,6 +46,15 @@ static void viewing_release(struct viewing *v)
 		close_trace(&v->base);
 }
 
+bool viewing_open(const char *path, struct opened_trace *opened)
+{
+	char *asked = fleet_over_time(path);
+	bool good = asked ? open_trace(asked, opened) : cli_fail("out of memory");
+
+	free(asked);
+	return good;
+}
+
 bool viewing_start(struct viewing *v, const struct viewing_settings *settings)
 {
 	struct server_settings server = {.port = (uint16_t)settings->port};
@@ -54,7 +64,7 @@ bool viewing_start(struct viewing *v, const struct viewing_settings *settings)
 	if (!server_supported())
 		return cli_fail("this build of mayfly lacks libmicrohttpd, which serves the page; "
 				"install libmicrohttpd-dev and build it again");
-	if (settings->base && !open_trace(settings->base, &v->base))
+	if (settings->base && !viewing_open(settings->base, &v->base))
 		return false;
 	v->base_path = settings->base;
 	if (!viewer_page(&server.page, &server.page_size)) {

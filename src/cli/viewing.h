@@ -25,6 +25,9 @@ struct viewing {
 	bool no_browser;
 };
 
+/* As open_trace(), and a question to a fleet's database is asked over time. */
+bool viewing_open(const char *path, struct opened_trace *opened);
+
 /* Opens the base and starts the server, which shows nothing yet. False after a line on stderr. */
 bool viewing_start(struct viewing *v, const struct viewing_settings *settings);
 

@@ -14,13 +14,18 @@
 #include "format/numbering.h"
 
 #define QUESTION_BYTES 65536
+#define STEPS_MOST     1000
+#define STEPS_FITTING  60
+#define NO_NEXT	       "toInt64(9000000000000000000)" /* later than any window's end */
 
 struct fetch {
 	struct clickhouse *c;
 	const struct server_url *url;
 	char *why;
-	char *counted; /* one on samples and windows: the windows that count */
-	char *last;    /* of those the last one of each process, which has what was live */
+	char *counted;	  /* a condition on samples and windows: the windows that count */
+	char *moments;	  /* a table of them: choose_windows() */
+	int64_t begin_ns; /* of the first step of time */
+	double bytes[ERROR_SUMS], variance[ERROR_SUMS]; /* of all stacks */
 	struct heap_profile profile;
 	struct numbering modules, frames; /* by path, by number in the database */
 	uint32_t *frame;		  /* of the trace, by number in `frames` */
@@ -130,6 +135,105 @@ static bool fetch_frames(struct fetch *f)
 	return good;
 }
 
+/* ---- what the answer is of ---- */
+
+/* What the windows say of themselves. */
+struct windows {
+	unsigned long long count, hosts, exact, interval;
+	long long begin_ns, end_ns, length_ns; /* the mean length of one */
+};
+
+static bool fetch_windows(struct fetch *f, struct windows *w)
+{
+	char *answer = ask(f, NULL,
+			   "SELECT uniqExact(process), uniqExact(host), min(exact), "
+			   "max(interval_bytes), min(begin_ns), "
+			   "max(end_ns), toInt64(avg(end_ns - begin_ns)) FROM %s.windows WHERE %s",
+			   f->url->database, f->counted);
+	bool good =
+	    answer && sscanf(answer, "%llu %llu %llu %llu %lld %lld %lld", &w->count, &w->hosts,
+			     &w->exact, &w->interval, &w->begin_ns, &w->end_ns, &w->length_ns) == 7;
+
+	if (answer && !good)
+		snprintf(f->why, CLICKHOUSE_WHY, "its answer has another form than was asked for");
+	free(answer);
+	if (good && !w->count)
+		snprintf(f->why, CLICKHOUSE_WHY, "it has no windows like that");
+	return good && w->count;
+}
+
+#define SECOND INT64_C(1000000000)
+
+/* A length of steps that a reader of a time axis expects, so that there are few enough, and that each has a
+ * window of most processes. */
+static int64_t fitting_step(int64_t span_ns, int64_t window_ns)
+{
+	static const int32_t seconds[] = {1,   2,   5,	  10,	15,   30,    60,    120,   300,
+					  600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400};
+	const size_t lengths = sizeof(seconds) / sizeof(*seconds);
+
+	for (size_t i = 0; i < lengths; i++)
+		if (span_ns / (seconds[i] * SECOND) < STEPS_FITTING &&
+		    seconds[i] * SECOND >= window_ns)
+			return seconds[i] * SECOND;
+	if (window_ns < span_ns / STEPS_FITTING)
+		window_ns = span_ns / STEPS_FITTING;
+	return (window_ns / (seconds[lengths - 1] * SECOND) + 1) * seconds[lengths - 1] * SECOND;
+}
+
+/* The steps end with the last window. */
+static bool choose_steps(struct fetch *f, const struct windows *w, int64_t every_ns)
+{
+	int64_t span_ns = w->end_ns > w->begin_ns ? w->end_ns - w->begin_ns : 1;
+	int64_t step_ns = every_ns > 0 ? every_ns : fitting_step(span_ns, w->length_ns);
+	int64_t steps = (span_ns + step_ns - 1) / step_ns;
+
+	if (steps > STEPS_MOST) {
+		snprintf(f->why, CLICKHOUSE_WHY,
+			 "every=%" PRId64 "s are %" PRId64
+			 " steps, and %d is the most: ask for longer ones, "
+			 "or for less time with from= and to=",
+			 (int64_t)(step_ns / SECOND), steps, STEPS_MOST);
+		return false;
+	}
+	f->profile.step_ns = step_ns;
+	f->profile.steps = (uint32_t)steps;
+	f->begin_ns = w->end_ns - steps * step_ns;
+	return true;
+}
+
+/*
+ * The windows that count, as (push, k, until): what was allocated in one belongs to step k, and what was
+ * live at its end counts at the ends of the steps from k to before `until`. That is up to the next
+ * window of its process, or, where there is none, for one and a half of its own length: then the
+ * process has ended. Without times there is one step, and the last window of each process counts.
+ */
+static bool choose_windows(struct fetch *f, const char *sql, bool times)
+{
+	char *when = NULL;
+	bool good =
+	    times ? asprintf(&when,
+			     "toInt64(greatest(0, intDiv(w.1 - %" PRId64 " - 1, %" PRId64
+			     "))) AS k, toInt64(intDiv(least(w.4, w.1 + intDiv((w.1 - "
+			     "w.2) * 3, 2) + 1) - %" PRId64 " - 1, %" PRId64 ")) AS until",
+			     f->begin_ns, f->profile.step_ns, f->begin_ns, f->profile.step_ns) > 0
+		  : asprintf(&when, "toInt64(0) AS k, toInt64(w.4 = %s) AS until", NO_NEXT) > 0;
+
+	good =
+	    good &&
+	    asprintf(
+		&f->moments,
+		"SELECT w.3 AS push, %s FROM (SELECT arrayJoin(arrayMap((x, next) -> (x.1, "
+		"x.2, x.3, next), a, arrayPushBack(arrayMap(x -> x.1, arraySlice(a, 2)), " NO_NEXT
+		"))) AS w FROM (SELECT arraySort(groupArray((e, b, p))) AS a FROM "
+		"(SELECT min(push) AS p, argMin(end_ns, push) AS e, argMin(begin_ns, "
+		"push) AS b, any(process) AS o FROM %s.windows WHERE %s GROUP BY window) "
+		"GROUP BY o))",
+		when, f->url->database, sql) > 0;
+	free(when);
+	return good || no_memory(f);
+}
+
 /* ---- sums ---- */
 
 static uint64_t whole(double value)
@@ -137,10 +241,75 @@ static uint64_t whole(double value)
 	return value > 0 && value < (double)((uint64_t)1 << 61) ? (uint64_t)llround(value) : 0;
 }
 
+/* Of the sums of a stack up to a step. */
+struct sums {
+	double allocated_bytes, allocated, live_bytes, live;
+};
+
+/* Whole numbers of them, with blocks where there are bytes, and nothing live that was not allocated. */
+static struct heap_figures figures_of(const struct sums *s)
+{
+	struct heap_figures n = {.live = whole(s->live),
+				 .live_bytes = whole(s->live_bytes),
+				 .all = whole(s->allocated),
+				 .all_bytes = whole(s->allocated_bytes)};
+
+	/* Of few samples of large blocks the estimate of blocks may be below one half. */
+	n.live += n.live_bytes && !n.live;
+	if (n.all < n.live)
+		n.all = n.live;
+	n.all += n.all_bytes > n.live_bytes && n.all == n.live;
+	return n;
+}
+
+/* What a step adds, so that rounding does not add up. */
+static bool add_point(struct fetch *f, uint32_t step, const struct sums *s, uint64_t *all,
+		      uint64_t *all_bytes)
+{
+	struct heap_point point = {.step = step,
+				   .live = whole(s->live),
+				   .live_bytes = whole(s->live_bytes),
+				   .all = whole(s->allocated) - *all,
+				   .all_bytes = whole(s->allocated_bytes) - *all_bytes};
+
+	*all += point.all;
+	*all_bytes += point.all_bytes;
+	return !heap_profile_point(&f->profile, &point) || no_memory(f);
+}
+
+/* The steps of a stack; *sums: up to the last one. */
+static bool add_points(struct fetch *f, struct row_binary *r, struct sums *sums)
+{
+	uint32_t steps = f->profile.steps ? f->profile.steps : 1;
+	size_t points = row_binary_length(r, 4 + 4 * 8);
+	uint64_t all = 0, all_bytes = 0, next = 0;
+
+	for (size_t i = 0; i < points; i++) {
+		uint64_t step = row_binary_fixed(r, 4);
+
+		sums->allocated_bytes += row_binary_real(r);
+		sums->allocated += row_binary_real(r);
+		sums->live_bytes = row_binary_real(r);
+		sums->live = row_binary_real(r);
+		if (step < next || step >= steps) {
+			snprintf(f->why, CLICKHOUSE_WHY,
+				 "its answer has another form than was asked for");
+			return false;
+		}
+		next = step + 1;
+		if (f->profile.steps && !add_point(f, (uint32_t)step, sums, &all, &all_bytes))
+			return false;
+	}
+	if (next < steps)
+		sums->live_bytes = sums->live = 0;
+	return true;
+}
+
 static bool add_stack(struct fetch *f, struct row_binary *r)
 {
 	size_t depth = row_binary_length(r, 8);
-	struct heap_figures figures = {0};
+	struct heap_figures figures;
+	struct sums sums = {0};
 
 	for (size_t i = 0; i < depth; i++) {
 		uint32_t number =
@@ -149,38 +318,52 @@ static bool add_stack(struct fetch *f, struct row_binary *r)
 		if (number != NUMBERING_NONE && heap_profile_frame(&f->profile, f->frame[number]))
 			return no_memory(f);
 	}
-	figures.all_bytes = whole(row_binary_real(r));
-	figures.all = whole(row_binary_real(r));
-	figures.live_bytes = whole(row_binary_real(r));
-	figures.live = whole(row_binary_real(r));
+	if (!add_points(f, r, &sums))
+		return false;
+	figures = figures_of(&sums);
 	for (size_t i = 0; i < ERROR_SUMS; i++) {
 		figures.error[i].bytes_variance = row_binary_real(r);
 		figures.error[i].blocks_variance = row_binary_real(r);
 		figures.error[i].samples = row_binary_fixed(r, 8);
+		f->variance[i] += figures.error[i].bytes_variance;
 	}
-	/* Bytes need a block: of few samples of large blocks the estimate may be below one half. */
-	figures.live += figures.live_bytes && !figures.live;
-	if (figures.all < figures.live)
-		figures.all = figures.live;
-	figures.all += figures.all_bytes > figures.live_bytes && figures.all == figures.live;
+	f->bytes[ERROR_ALLOCATED] += sums.allocated_bytes;
+	f->bytes[ERROR_LIVE] += sums.live_bytes;
 	return !heap_profile_row(&f->profile, &figures) || no_memory(f);
 }
 
+/* One row for each stack, with an array of its steps. */
 static bool fetch_stacks(struct fetch *f)
 {
+	uint32_t last = f->profile.steps ? f->profile.steps - 1 : 0;
 	size_t size;
 	char *answer = ask(
 	    f, &size,
-	    "SELECT frames, ab, an, lb, ln, abv, anv, toUInt64(asm), lbv, lnv, toUInt64(lsm) FROM ("
-	    "SELECT stack, sum(allocated_bytes) AS ab, sum(allocated_blocks) AS an, "
-	    "sum(live_bytes * l) AS lb, sum(live_blocks * l) AS ln, "
-	    "sum(allocated_bytes_variance) AS abv, sum(allocated_blocks_variance) AS anv, "
-	    "sum(allocated_samples) AS asm, sum(live_bytes_variance * l) AS lbv, "
-	    "sum(live_blocks_variance * l) AS lnv, sum(live_samples * l) AS lsm "
-	    "FROM (SELECT *, (%s) AS l FROM %s.samples WHERE %s) GROUP BY stack"
+	    "SELECT frames, points, abv, anv, toUInt64(asm), lbv, lnv, toUInt64(lsm) FROM ("
+	    "SELECT stack, arraySort(groupArray((toUInt32(step), ab, an, lb, ln))) AS points, "
+	    "sum(sabv) AS abv, sum(sanv) AS anv, sum(sasm) AS asm, "
+	    "sum(slbv * (step = %u)) AS lbv, sum(slnv * (step = %u)) AS lnv, "
+	    "sum(slsm * (step = %u)) AS lsm FROM ("
+	    "SELECT stack, step, "
+	    "sum(allocated_bytes * (step = k)) AS ab, sum(allocated_blocks * (step = k)) AS an, "
+	    "sum(live_bytes * (step < until)) AS lb, sum(live_blocks * (step < until)) AS ln, "
+	    "sum(allocated_bytes_variance * (step = k)) AS sabv, "
+	    "sum(allocated_blocks_variance * (step = k)) AS sanv, "
+	    "sum(allocated_samples * (step = k)) AS sasm, "
+	    "sum(live_bytes_variance * (step < until)) AS slbv, "
+	    "sum(live_blocks_variance * (step < until)) AS slnv, "
+	    "sum(live_samples * (step < until)) AS slsm "
+	    "FROM (SELECT *, arrayJoin(arrayMap(i -> k + i, range(toUInt64(greatest(1, "
+	    "least(until, %u) - k))))) AS step FROM (SELECT stack, push, "
+	    "allocated_bytes, allocated_blocks, allocated_bytes_variance, "
+	    "allocated_blocks_variance, allocated_samples, live_bytes, live_blocks, "
+	    "live_bytes_variance, live_blocks_variance, live_samples "
+	    "FROM %s.samples WHERE %s) GLOBAL ANY INNER JOIN (%s) USING push) "
+	    "GROUP BY stack, step) GROUP BY stack"
 	    ") ANY INNER JOIN (SELECT stack, frames FROM %s.stacks WHERE stack IN (SELECT "
 	    "stack FROM %s.samples WHERE %s)) USING stack FORMAT RowBinary",
-	    f->last, f->url->database, f->counted, f->url->database, f->url->database, f->counted);
+	    last, last, last, last + 1, f->url->database, f->counted, f->moments, f->url->database,
+	    f->url->database, f->counted);
 	struct row_binary r = {(uint8_t *)answer, (uint8_t *)answer + (answer ? size : 0), false};
 	bool good = answer != NULL;
 
@@ -192,76 +375,38 @@ static bool fetch_stacks(struct fetch *f)
 	return good;
 }
 
-/* ---- what they are of ---- */
-
-/* What the windows say of themselves. */
-struct windows {
-	unsigned long long count, hosts, exact, interval;
-	long long begin_ns, end_ns;
-};
-
-static bool fetch_windows(struct fetch *f, struct windows *w)
-{
-	char *answer = ask(f, NULL,
-			   "SELECT uniqExact(process), uniqExact(host), min(exact), "
-			   "max(interval_bytes), min(begin_ns), "
-			   "max(end_ns) FROM %s.windows WHERE %s",
-			   f->url->database, f->counted);
-	bool good = answer && sscanf(answer, "%llu %llu %llu %llu %lld %lld", &w->count, &w->hosts,
-				     &w->exact, &w->interval, &w->begin_ns, &w->end_ns) == 6;
-
-	if (answer && !good)
-		snprintf(f->why, CLICKHOUSE_WHY, "its answer has another form than was asked for");
-	free(answer);
-	if (good && !w->count)
-		snprintf(f->why, CLICKHOUSE_WHY, "it has no windows like that");
-	return good && w->count;
-}
-
 /* The sums with their 95 % intervals, which the rows of the trace do not have. */
-static bool describe(struct fetch *f, const char *name)
+static bool describe(struct fetch *f, const struct windows *w, const char *name)
 {
 	struct recording *t = f->profile.tables;
-	struct windows w;
-	double allocated, allocated_error, live, live_error;
-	char *answer;
-	bool good;
 
-	if (!fetch_windows(f, &w))
-		return false;
-	answer = ask(f, NULL,
-		     "SELECT sum(allocated_bytes), 1.96 * sqrt(sum(allocated_bytes_variance)), "
-		     "sum(live_bytes * (%s)), 1.96 * sqrt(sum(live_bytes_variance * (%s))) "
-		     "FROM %s.samples WHERE %s",
-		     f->last, f->last, f->url->database, f->counted);
-	good = answer && sscanf(answer, "%lf %lf %lf %lf", &allocated, &allocated_error, &live,
-				&live_error) == 4;
-	if (answer && !good)
-		snprintf(f->why, CLICKHOUSE_WHY, "its answer has another form than was asked for");
-	free(answer);
-	if (!good)
-		return false;
-	if (!w.exact) {
-		f->profile.interval = w.interval > 1 ? w.interval : 2;
+	if (!w->exact) {
+		f->profile.interval = w->interval > 1 ? w->interval : 2;
 		f->profile.errors = true;
 	}
-	t->info.start_real_ns = w.begin_ns;
+	t->info.start_real_ns = f->profile.steps ? f->begin_ns : w->begin_ns;
+	t->info.duration_ns = f->profile.steps * f->profile.step_ns;
 	t->program = recording_string(t, name, strlen(name));
 	return !import_describe(
 		   t, "",
 		   "the sum of %llu process%s of %llu host%s: allocated %.4g MB ±%.2g, live at "
-		   "their ends %.4g MB ±%.2g",
-		   w.count, w.count == 1 ? "" : "es", w.hosts, w.hosts == 1 ? "" : "s",
-		   allocated / 0x1p20, allocated_error / 0x1p20, live / 0x1p20,
-		   live_error / 0x1p20) ||
+		   "%s %.4g MB ±%.2g",
+		   w->count, w->count == 1 ? "" : "es", w->hosts, w->hosts == 1 ? "" : "s",
+		   f->bytes[ERROR_ALLOCATED] / 0x1p20,
+		   1.96 * sqrt(f->variance[ERROR_ALLOCATED]) / 0x1p20,
+		   f->profile.steps ? "the end of the time" : "their ends",
+		   f->bytes[ERROR_LIVE] / 0x1p20, 1.96 * sqrt(f->variance[ERROR_LIVE]) / 0x1p20) ||
 	       no_memory(f);
 }
 
 bool fleet_fetch(struct clickhouse *c, const struct server_url *url, const char *name,
-		 const char *sql, trace_sink *sink, void *context, char *why)
+		 const struct fleet_filter *filter, trace_sink *sink, void *context, char *why)
 {
+	const char *sql = (const char *)filter->sql.at;
+	bool times = filter->every_ns != 0;
 	struct fetch f = {.c = c, .url = url, .why = why};
 	struct import_options options = {0};
+	struct windows w;
 	int error = 0;
 	bool good;
 
@@ -269,15 +414,13 @@ bool fleet_fetch(struct clickhouse *c, const struct server_url *url, const char 
 	good = heap_profile_begin(&f.profile, (size_t)1 << 30) &&
 	       asprintf(&f.counted,
 			"push IN (SELECT min(push) FROM %s.windows WHERE %s GROUP BY window)",
-			url->database, sql) > 0 &&
-	       asprintf(&f.last,
-			"push IN (SELECT argMax(p, e) FROM (SELECT min(push) AS p, argMin(end_ns, "
-			"push) AS e, any(process) AS o FROM %s.windows WHERE %s GROUP BY window) "
-			"GROUP BY o)",
 			url->database, sql) > 0;
 	if (!good)
 		no_memory(&f);
-	good = good && describe(&f, name) && fetch_frames(&f) && fetch_stacks(&f);
+	good = good && fetch_windows(&f, &w) &&
+	       (!times || choose_steps(&f, &w, filter->every_ns)) &&
+	       choose_windows(&f, sql, times) && fetch_frames(&f) && fetch_stacks(&f) &&
+	       describe(&f, &w, name);
 	if (good)
 		error = heap_profile_write(&f.profile, &options, sink, context);
 	if (error)
@@ -288,6 +431,6 @@ bool fleet_fetch(struct clickhouse *c, const struct server_url *url, const char 
 	numbering_free(&f.frames);
 	free(f.frame);
 	free(f.counted);
-	free(f.last);
+	free(f.moments);
 	return good && !error;
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A question to a fleet's database as a trace: for each stack what all windows have allocated, and
- * what the last one of each process holds at its end, in sum. The server adds up; what comes over is a
- * row for each stack, and the names.
+ * what the last one of each process holds at its end, in sum. Over time (filter->every_ns) it is a trace
+ * of snapshots: what was allocated in each step, and what the processes that ran at its end held then,
+ * as their last windows up to it say. The server adds up; what comes over is a row for each stack, and
+ * the names.
  *
- * Such a trace is one of per-stack counters, without times, threads and sizes. Its note says how many
+ * Such a trace is one of per-stack counters, without threads and sizes. Its note says how many
  * processes of how many hosts it adds up, and the intervals of the sums. Rows have the errors of
  * sampling (`errs`, doc/FORMAT.md), unless all windows are exact.
  */
@@ -12,10 +14,11 @@
 #define MAYFLY_FLEET_FETCH_H
 
 #include "fleet/clickhouse.h"
+#include "fleet/fleet_filter.h"
 #include "trace/write/writer.h"
 
-/* name: of the question, for the reader of the trace. sql: of fleet_filter_add(). False: why[CLICKHOUSE_WHY] says so. */
+/* name: of the question, for the reader of the trace. False: why[CLICKHOUSE_WHY] says so. */
 bool fleet_fetch(struct clickhouse *c, const struct server_url *url, const char *name,
-		 const char *sql, trace_sink *sink, void *context, char *why);
+		 const struct fleet_filter *filter, trace_sink *sink, void *context, char *why);
 
 #endif

@@ -81,12 +81,22 @@ static const char *decode(const char *at, const char *ends, char *to)
 	return at;
 }
 
-static bool read_time(const char *text, int64_t now_s, int64_t *seconds)
+/* The seconds of a unit; 0: it is none. */
+static int64_t unit_seconds(const char *unit)
 {
 	static const struct {
 		char unit;
 		int64_t seconds;
 	} units[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}, {'w', 604800}};
+
+	for (size_t i = 0; i < sizeof(units) / sizeof(*units); i++)
+		if (unit[0] == units[i].unit && !unit[1])
+			return units[i].seconds;
+	return 0;
+}
+
+static bool read_time(const char *text, int64_t now_s, int64_t *seconds)
+{
 	struct tm tm = {0};
 	char *end;
 
@@ -102,12 +112,28 @@ static bool read_time(const char *text, int64_t now_s, int64_t *seconds)
 	*seconds = strtoll(text, &end, 10);
 	if (end == text || *seconds > INT32_MAX * 4ll || *seconds < -INT32_MAX)
 		return false;
-	for (size_t i = 0; *seconds <= 0 && i < sizeof(units) / sizeof(*units); i++)
-		if (end[0] == units[i].unit && !end[1]) {
-			*seconds = now_s + *seconds * units[i].seconds;
-			return true;
-		}
+	if (*seconds <= 0 && unit_seconds(end)) {
+		*seconds = now_s + *seconds * unit_seconds(end);
+		return true;
+	}
 	return !*end && *seconds > 0;
+}
+
+static bool read_every(const struct pair *p, int64_t *every_ns, char *why)
+{
+	char *end;
+	int64_t count = strtoll(p->value, &end, 10);
+
+	if (!strcmp(p->value, "auto")) {
+		*every_ns = -1;
+		return true;
+	}
+	if (end == p->value || count <= 0 || count > INT32_MAX || !unit_seconds(end) ||
+	    count * unit_seconds(end) > INT32_MAX)
+		return wrong(why, "%s: '%.40s' is not a length of time, as 30s, 5m, 1h, 1d or auto",
+			     p->key, p->value);
+	*every_ns = count * unit_seconds(end) * 1000000000;
+	return true;
 }
 
 /* later: seconds to add, as the second of `to` is meant whole. */
@@ -146,7 +172,7 @@ static bool add_pair(const struct pair *p, int64_t now_s, struct bytes *sql, cha
 	} else {
 		return wrong(why,
 			     "'%.40s' is not one of service, version, host, program, label.KEY, "
-			     "from, to",
+			     "from, to, every",
 			     p->key);
 	}
 	put_value(sql, p->value);
@@ -166,13 +192,14 @@ bool fleet_filter_group(const char *by, struct bytes *sql)
 	return true;
 }
 
-bool fleet_filter_add(const char *url, int64_t now_s, struct bytes *sql, char *why)
+bool fleet_filter_read(const char *url, int64_t now_s, struct fleet_filter *filter, char *why)
 {
 	const char *at = strchr(url, '?');
 	struct pair *p = malloc(sizeof(*p));
 	bool good = p || wrong(why, "out of memory");
 
-	put(sql, "1");
+	*filter = (struct fleet_filter){0};
+	put(&filter->sql, "1");
 	while (good && at && *at) {
 		at = decode(at + 1, "=&", p->key);
 		if (at && *at == '=')
@@ -180,11 +207,14 @@ bool fleet_filter_add(const char *url, int64_t now_s, struct bytes *sql, char *w
 		else
 			at = NULL;
 		good = at || wrong(why, "what follows '?' is not KEY=VALUE&KEY=VALUE");
-		if (good) {
-			put(sql, " AND ");
-			good = add_pair(p, now_s, sql, why);
+		if (good && !strcmp(p->key, "every")) {
+			good = read_every(p, &filter->every_ns, why);
+		} else if (good) {
+			put(&filter->sql, " AND ");
+			good = add_pair(p, now_s, &filter->sql, why);
 		}
 	}
 	free(p);
-	return good && (!sql->failed || wrong(why, "out of memory"));
+	bytes_put(&filter->sql, "", 1);
+	return good && (!filter->sql.failed || wrong(why, "out of memory"));
 }

@@ -25,7 +25,7 @@ struct fleet_groups {
 	size_t count, room;
 };
 
-/* by, sql: of fleet_filter_group() and fleet_filter_add(). False: why[CLICKHOUSE_WHY] says so. */
+/* by, sql: of fleet_filter_group() and fleet_filter_read(). False: why[CLICKHOUSE_WHY] says so. */
 bool fleet_groups_fetch(struct clickhouse *c, const struct server_url *url, const char *by,
 			const char *sql, struct fleet_groups *groups, char *why);
 void fleet_groups_free(struct fleet_groups *groups);

@@ -18,6 +18,7 @@
 #include "query/parts.h"
 #include "query/query.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -600,27 +601,122 @@ static int compare_error(const void *node, const void *error)
 	return (a > b) - (a < b);
 }
 
-/* A node of a trace that says how certain its sums are. */
+/* ---- sums of a trace that says how certain they are: doc/FORMAT.md, 3.16 ---- */
+
+/* What a node has in the whole trace, as its row of errors is about. */
+struct whole {
+	struct plain of[ERROR_SUMS];
+};
+
+static const struct trace_error *error_of(const struct mayfly_trace *t, uint32_t node)
+{
+	return bsearch(&node, t->sum_error, t->sum_errors, sizeof(*t->sum_error), compare_error);
+}
+
+static void add_whole(const struct mayfly_trace *t, const struct sums_part *part,
+		      struct whole *whole)
+{
+	static const enum mayfly_metric metric[] = {
+	    [ERROR_ALLOCATED] = MAYFLY_ALLOCATED, [ERROR_LIVE] = MAYFLY_LIVE};
+
+	for (size_t i = 0; i < part->nodes; i++) {
+		const struct trace_error *error = error_of(t, part->node[i]);
+
+		for (unsigned k = 0; error && k < ERROR_SUMS; k++) {
+			struct plain value = part_value(metric[k], part, i);
+			struct plain *sum = &whole[error - t->sum_error].of[k];
+
+			sum->blocks += value.blocks;
+			sum->bytes += value.bytes;
+		}
+	}
+}
+
+/* NULL: s->error, or there is nothing. */
+static struct whole *whole_sums(struct query_state *s)
+{
+	struct whole *whole = query_scratch(s, s->trace->sum_errors, sizeof(*whole));
+	struct sums_cursor *cursor;
+	struct sums_part part;
+	int more = whole ? sums_cursor_open(s->trace, &cursor) : 0;
+
+	if (!whole || more) {
+		query_fail(s, more ? more : MAYFLY_E_MEMORY);
+		return NULL;
+	}
+	while ((more = sums_cursor_next(cursor, &part)) == 1)
+		add_whole(s->trace, &part, whole);
+	sums_cursor_close(cursor);
+	return more < 0 && !query_fail(s, more) ? NULL : whole;
+}
+
+/* How far a sum is from its whole: the variance, and the samples, are in proportion. */
+static double part_of(double sum, uint64_t whole)
+{
+	return (int64_t)whole > 0 ? sum / (double)whole : 1;
+}
+
+/* With the errors of the whole that the sum is a part of: of what is live at the end, as long as
+ * the sum is not larger, otherwise of what was allocated. */
+static void estimate_sum(const struct query_state *s, uint32_t node, const struct whole *whole,
+			 struct estimated_sum *sum)
+{
+	const struct trace_error *error = error_of(s->trace, node);
+	unsigned of = s->query->metric == MAYFLY_ALLOCATED ? ERROR_ALLOCATED : ERROR_LIVE;
+	double bytes = 1, blocks = 1;
+
+	if (!error)
+		return;
+	if (whole) {
+		const struct whole *w = &whole[error - s->trace->sum_error];
+
+		if (of == ERROR_LIVE && sum->bytes > (double)(int64_t)w->of[of].bytes)
+			of = ERROR_ALLOCATED;
+		bytes = part_of(sum->bytes, w->of[of].bytes);
+		blocks = part_of(sum->blocks, w->of[of].blocks);
+	}
+	sum->samples = (uint32_t)ceil(error->of[of].samples * fmin(1, blocks));
+	sum->bytes_stderror = error->of[of].bytes * sqrt(bytes);
+	sum->blocks_stderror = error->of[of].blocks * sqrt(blocks);
+}
+
+/* The sums of the nodes are complete: they become estimates. part: they may be of a part of the
+ * trace's time. */
+static bool estimate_sums(struct query_state *s, bool part)
+{
+	struct whole *whole = part ? whole_sums(s) : NULL;
+
+	for (size_t i = 0; i < s->sums && !s->error; i++) {
+		struct tally *tally = s->sum_at[i] ? &s->sum.tally[s->sum_at[i] - 1] : NULL;
+		struct estimated_sum sum;
+
+		if (!tally)
+			continue;
+		sum = (struct estimated_sum){.bytes = fmax(0, tally->exact_bytes),
+					     .blocks = tally->exact_blocks};
+		if (sum.blocks <= 0) {
+			s->sum_at[i] = 0;
+			continue;
+		}
+		query_sum_clear(s, &s->sum, s->sum_at[i] - 1);
+		estimate_sum(s, slot_of_sum(s, i), whole, &sum);
+		tally_add_sum(tally, (double)s->info->interval_bytes, &sum);
+		/* The peak is taken to be at this moment and no other. */
+		for (size_t k = 0; k < PEAK_MOMENTS; k++)
+			tally->at[k] = sum.bytes;
+	}
+	return !s->error;
+}
+
 static bool add_estimated(struct query_state *s, uint32_t node, struct plain value)
 {
-	const struct mayfly_trace *t = s->trace;
-	const struct trace_error *error =
-	    bsearch(&node, t->sum_error, t->sum_errors, sizeof(*error), compare_error);
-	int of = s->query->metric == MAYFLY_ALLOCATED ? ERROR_ALLOCATED : ERROR_LIVE;
-	struct estimated_sum sum = {.bytes = (double)value.bytes, .blocks = (double)value.blocks};
-	struct tally *tally;
+	struct tally *tally = slot_tally(s, node);
 
-	if ((int64_t)value.blocks <= 0)
-		return true;
-	if (error) {
-		sum.samples = error->of[of].samples;
-		sum.bytes_stderror = error->of[of].bytes;
-		sum.blocks_stderror = error->of[of].blocks;
-	}
-	tally = slot_tally(s, node);
-	if (tally)
-		tally_add_sum(tally, (double)s->info->interval_bytes, &sum);
-	return tally != NULL;
+	if (!tally)
+		return false;
+	tally->exact_bytes += (double)(int64_t)value.bytes;
+	tally->exact_blocks += (double)(int64_t)value.blocks;
+	return true;
 }
 
 /* Adds a part as the metric counts it. */
@@ -686,7 +782,9 @@ static bool sum_parts(struct query_state *s)
 		past = is_peak(s, &peak, &part);
 	}
 	sums_cursor_close(cursor);
-	return more >= 0 || query_fail(s, more);
+	if (more < 0)
+		return query_fail(s, more);
+	return s->exact || estimate_sums(s, windows || query_at_peak(s->query));
 }
 
 /* The last chunk that begins at this event or before it. */

@@ -85,8 +85,9 @@ static bool view_lacks(const struct report *r)
 	else
 		absent &= r->view == VIEW_REALLOCS ? MAYFLY_ABSENT_SIZES : 0;
 	if (absent)
-		cli_error("%s: the file that it comes from does not have %s, which %s needs",
-			  r->path, absent_text(text, sizeof(text), absent), what);
+		cli_error("%s: the file that it comes from does not have %s, which %s needs%s",
+			  r->path, absent_text(text, sizeof(text), absent), what,
+			  times_remedy(r->path, absent));
 	return absent;
 }
 

@@ -30,6 +30,7 @@ void heap_profile_end(struct heap_profile *p)
 	recording_free(p->tables);
 	free(p->frame);
 	free(p->row);
+	free(p->point);
 }
 
 int heap_profile_frame(struct heap_profile *p, uint32_t frame)
@@ -37,11 +38,19 @@ int heap_profile_frame(struct heap_profile *p, uint32_t frame)
 	return BUDGET_APPEND(&p->budget, p->frame, p->frames, p->frame_room, frame);
 }
 
+int heap_profile_point(struct heap_profile *p, const struct heap_point *point)
+{
+	return BUDGET_APPEND(&p->budget, p->point, p->points, p->point_room, *point);
+}
+
 int heap_profile_row(struct heap_profile *p, const struct heap_figures *figures)
 {
-	const struct heap_row row = {p->row_first, (uint32_t)(p->frames - p->row_first), *figures};
+	const struct heap_row row = {p->row_first, (uint32_t)(p->frames - p->row_first),
+				     (uint32_t)(p->points - p->row_first_point), p->row_first_point,
+				     *figures};
 
 	p->row_first = p->frames;
+	p->row_first_point = p->points;
 	return BUDGET_APPEND(&p->budget, p->row, p->rows, p->row_room, row);
 }
 
@@ -191,6 +200,17 @@ static struct heap_profile_share weighted(const struct heap_profile *p, struct h
 					   (uint64_t)llround((double)s.bytes * factor)};
 }
 
+static int write_error(struct heap_profile *p, struct trace_writer *w, uint32_t node,
+		       const struct heap_row *row)
+{
+	struct error_row error = {.node = node};
+
+	if (!p->errors)
+		return 0;
+	memcpy(error.of, row->figures.error, sizeof(error.of));
+	return trace_writer_error(w, &error);
+}
+
 static int write_counts(struct heap_profile *p, struct trace_writer *w, uint32_t node,
 			const struct heap_row *row)
 {
@@ -201,17 +221,71 @@ static int write_counts(struct heap_profile *p, struct trace_writer *w, uint32_t
 				      .alloc_bytes = kept.bytes + freed.bytes,
 				      .frees = freed.blocks,
 				      .free_bytes = freed.bytes};
-
-	struct error_row error = {.node = node};
-	int failed;
+	int error;
 
 	if (!counts.allocs)
 		return 0;
-	failed = trace_writer_count(w, 0, node, &counts);
-	if (failed || !p->errors)
-		return failed;
-	memcpy(error.of, row->figures.error, sizeof(error.of));
-	return trace_writer_error(w, &error);
+	error = trace_writer_count(w, 0, node, &counts);
+	return error ? error : write_error(p, w, node, row);
+}
+
+/* ---- steps of time ---- */
+
+/* A row on the way through its points. */
+struct heap_profile_walk {
+	uint32_t node, at; /* the next point */
+	struct heap_profile_share live;
+};
+
+/* What is gone since the step before, or, in *more, what is live that nobody was seen to allocate: it was
+ * before the first step, or by a process that nothing was known of for a while. */
+static uint64_t gone(uint64_t before, uint64_t allocated, uint64_t live, uint64_t *more)
+{
+	*more = live > before + allocated ? live - before - allocated : 0;
+	return before + allocated + *more - live;
+}
+
+static int write_step_of(struct heap_profile *p, struct trace_writer *w, uint32_t step,
+			 const struct heap_row *row, struct heap_profile_walk *walk)
+{
+	const struct heap_point *next = &p->point[row->first_point + walk->at];
+	bool due = walk->at < row->points && next->step == step;
+	struct heap_profile_share live = {0}, all = {0}, more, freed;
+	struct trace_counts counts;
+
+	if (due) {
+		live =
+		    heap_profile_whole((struct heap_profile_share){next->live, next->live_bytes});
+		all = heap_profile_whole((struct heap_profile_share){next->all, next->all_bytes});
+		walk->at++;
+	}
+	freed.blocks = gone(walk->live.blocks, all.blocks, live.blocks, &more.blocks);
+	freed.bytes = gone(walk->live.bytes, all.bytes, live.bytes, &more.bytes);
+	if ((more.bytes && !more.blocks) || (freed.bytes && !freed.blocks)) { /* need a block */
+		more.blocks++;
+		freed.blocks++;
+	}
+	walk->live = live;
+	counts = (struct trace_counts){.allocs = all.blocks + more.blocks,
+				       .alloc_bytes = all.bytes + more.bytes,
+				       .frees = freed.blocks,
+				       .free_bytes = freed.bytes,
+				       .inherited = more.blocks,
+				       .inherited_bytes = more.bytes};
+	if (!counts.allocs && !counts.frees && !counts.free_bytes)
+		return 0;
+	return trace_writer_count(w, (int64_t)step * p->step_ns, walk->node, &counts);
+}
+
+static int write_steps(struct heap_profile *p, struct trace_writer *w,
+		       struct heap_profile_walk *walk)
+{
+	int error = 0;
+
+	for (uint32_t step = 0; step < p->steps && !error; step++)
+		for (size_t i = 0; i < p->rows && !error; i++)
+			error = write_step_of(p, w, step, &p->row[i], &walk[i]);
+	return error;
 }
 
 /* ---- the trace ---- */
@@ -242,7 +316,8 @@ static bool fit_for_events(const struct heap_profile *p)
 static int write_rows(struct heap_profile *p, struct trace_writer *w, bool events)
 {
 	uint8_t *is_cut = calloc(p->tables->frames + 1, 1);
-	int error = is_cut ? 0 : MAYFLY_E_MEMORY;
+	struct heap_profile_walk *walk = p->steps ? calloc(p->rows + 1, sizeof(*walk)) : NULL;
+	int error = is_cut && (walk || !p->steps) ? 0 : MAYFLY_E_MEMORY;
 
 	for (size_t i = 0; !error && p->is_cut && i < p->tables->frames; i++)
 		is_cut[i] = p->is_cut(p->cut_context, p->tables, (uint32_t)i);
@@ -257,10 +332,17 @@ static int write_rows(struct heap_profile *p, struct trace_writer *w, bool event
 		 * TRACE_MAX_DEPTH per row. */
 		if (!error)
 			error = budget_spend(&p->budget, NODE_COST * (p->tables->nodes - before));
-		if (!error)
+		if (!error && p->steps) {
+			walk[i].node = node;
+			error = write_error(p, w, node, row);
+		} else if (!error) {
 			error = events ? heap_profile_write_samples(p, w, node, row)
 				       : write_counts(p, w, node, row);
+		}
 	}
+	if (!error && p->steps)
+		error = write_steps(p, w, walk);
+	free(walk);
 	free(is_cut);
 	return error;
 }
@@ -280,14 +362,14 @@ int heap_profile_write(struct heap_profile *p, const struct import_options *opti
 		return error;
 	import_count_named(p->tables);
 	if (!events)
-		how.snapshot_ns = 1; /* any value: there are no times */
+		how.snapshot_ns = p->steps ? p->step_ns : 1; /* without times, any value */
 	else
 		how.interval_log2 = (uint32_t)(63 - __builtin_clzll(p->interval));
 	p->tables->info.interval_bytes = p->interval ? p->interval : 1;
 	p->tables->info.absent =
-	    p->absent | MAYFLY_ABSENT_TIMES | MAYFLY_ABSENT_PEAK | MAYFLY_ABSENT_TEMPORARY |
-	    MAYFLY_ABSENT_LIFETIMES | MAYFLY_ABSENT_SIZES | MAYFLY_ABSENT_THREADS |
-	    MAYFLY_ABSENT_PROCESS |
+	    p->absent | (p->steps ? 0 : MAYFLY_ABSENT_TIMES | MAYFLY_ABSENT_PEAK) |
+	    MAYFLY_ABSENT_TEMPORARY | MAYFLY_ABSENT_LIFETIMES | MAYFLY_ABSENT_SIZES |
+	    MAYFLY_ABSENT_THREADS | MAYFLY_ABSENT_PROCESS |
 	    (p->interval && !events ? MAYFLY_ABSENT_ERRORS : 0) /* `errs` takes it back */;
 	w = trace_writer_new(&how, p->tables, sink, context);
 	error = w ? write_rows(p, w, events) : MAYFLY_E_MEMORY;

@@ -6,7 +6,7 @@
  *	a trace of samples	if the profile has unweighted counts of sampled blocks, each sampled
  *				with probability 1 - exp(-size / interval): estimates get error bars
  *	per-stack counters	otherwise: figures are final sums (a trace of snapshots with one
- *				interval, doc/FORMAT.md, 3.8)
+ *				interval, doc/FORMAT.md, 3.8), or those of steps of time
  */
 #ifndef MAYFLY_HEAP_PROFILE_H
 #define MAYFLY_HEAP_PROFILE_H
@@ -22,10 +22,19 @@ struct heap_figures {
 	struct sum_error error[ERROR_SUMS]; /* with heap_profile.errors */
 };
 
+/* With heap_profile.steps: what a row allocated in a step of time, and what is live at its end. Steps
+ * without a point have neither. */
+struct heap_point {
+	uint32_t step;
+	uint64_t live, live_bytes, all, all_bytes;
+};
+
 struct heap_row {
 	size_t first; /* its first frame in heap_profile.frame, leaf first */
 	uint32_t depth;
-	struct heap_figures figures;
+	uint32_t points; /* from first_point on in heap_profile.point, by ascending step */
+	size_t first_point;
+	struct heap_figures figures; /* with steps, only the errors count: those of the whole */
 };
 
 struct heap_profile {
@@ -35,11 +44,15 @@ struct heap_profile {
 	size_t frames, frame_room, row_first;
 	struct heap_row *row;
 	size_t rows, row_room;
+	struct heap_point *point;
+	size_t points, point_room, row_first_point;
 
 	/* Set by the reader before heap_profile_write(). */
 	uint64_t interval; /* mean bytes between samples; 0: everything was counted */
 	bool plain_counts; /* counts are unweighted samples; otherwise weighted already */
 	bool errors;	   /* rows say how certain they are; counts are weighted already */
+	uint32_t steps;	   /* of time, which rows have points for; 0: there are no times */
+	int64_t step_ns;   /* length of a step */
 	uint32_t absent;   /* in addition to what all profiles lack */
 	/* Selects frames to remove from stacks, together with all frames towards the leaf; NULL:
 	 * none. */
@@ -52,8 +65,10 @@ struct heap_profile {
 bool heap_profile_begin(struct heap_profile *p, size_t size);
 void heap_profile_end(struct heap_profile *p);
 
-/* Add a stack, frame by frame from the leaf, then its row. 0 or a negative enum mayfly_error. */
+/* Add a stack, frame by frame from the leaf, its points, then its row. 0 or a negative enum
+ * mayfly_error. */
 int heap_profile_frame(struct heap_profile *p, uint32_t frame);
+int heap_profile_point(struct heap_profile *p, const struct heap_point *point);
 int heap_profile_row(struct heap_profile *p, const struct heap_figures *figures);
 
 /* For is_cut: selects the allocator's own frames, with which stacks of jemalloc and gperftools

@@ -105,7 +105,7 @@ int trace_writer_fragments(struct trace_writer *w, uint32_t kind, struct fragmen
 struct residency;
 void trace_writer_residency(struct trace_writer *w, uint32_t moment, struct residency *r);
 
-/* Standard errors of the sums of a node, in a sampled trace of snapshots with one interval (errors_write.h;
+/* Standard errors of the sums of a node, in a sampled trace of snapshots (errors_write.h;
  * the node is one of the tables). All rows of one node add up. */
 struct error_row;
 int trace_writer_error(struct trace_writer *w, const struct error_row *row);
