@@ -146,7 +146,8 @@ def measure_all(tools, rounds, quick, work, progress):
         result["stacks"] = int(servers[0].ask("SELECT uniq(stack) FROM fleet.samples"))
         result["bytes"] = sum(int(server.ask("SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND database = 'fleet' "
                                              "AND table = 'samples_local'")) for server in servers)
-        for name, ask in (("service", "?service=service7&from=-2d"), ("all", "?from=-2d")):
+        for name, ask in (("service", "?service=service7&from=-2d"), ("all", "?from=-2d"),
+                          ("service_times", "?service=service7&from=-2d&every=auto"), ("all_times", "?from=-2d&every=auto")):
             progress("fleet: question, " + name)
             result[name + "_s"] = question(tools, servers[0].url() + ask, rounds)
     except (RuntimeError, OSError) as problem:
@@ -175,4 +176,6 @@ def render(part, heading, table):
             ["rows in the day, different stacks", "%d; %d" % (data["rows"], data["stacks"])],
             ["bytes on disk by row of samples", "%.1f" % (data["bytes"] / data["rows"])],
             ["`mayfly report` of one of %d services, a day" % SERVICES, "%.2f s" % data["service_s"]],
-            ["`mayfly report` of all services, a day", "%.2f s" % data["all_s"]]])
+            ["`mayfly report` of all services, a day", "%.2f s" % data["all_s"]],
+            ["the same over time (every=auto), of one service; of all",
+             "%.2f s; %.2f s" % (data["service_times_s"], data["all_times_s"])]])

@@ -853,6 +853,56 @@ def documented_questions_work():
         check(all(answers), answers)
 
 
+def grafana(s, name, service, begin, end, interval):
+    """The answer to a file of examples/fleet/grafana, with what Grafana puts in the place of its variables and macros."""
+    with open(os.path.join(SOURCE, "examples", "fleet", "grafana", name)) as file:
+        text = file.read()
+    for word, value in (("$__fromTime", "toDateTime(%d)" % begin), ("$__toTime", "toDateTime(%d)" % end),
+                        ("$__interval_s", str(interval)), ("$service", service)):
+        text = text.replace(word, value)
+    check("$" not in text, text)
+    return [line.split("\t") for line in s.ask(text).splitlines()]
+
+
+@case
+def grafana_panels():
+    """A flame graph is the tree of all stacks, in the panel's order, and a series has the sums of windows."""
+    with server() as s, Folder() as here:
+        good("fleet", "init", s.url())
+        traces = traces_of(here, 3, "-x")
+        for i, trace in enumerate(traces):
+            push(s.url(), "--service", "api" if i else "other", "--host", "host%d" % i, trace)
+        begin, end = (int(word) for word in s.ask(
+            "SELECT intDiv(min(end_ns), 1000000000) - 1, intDiv(max(end_ns), 1000000000) + 1 FROM fleet.windows").split())
+        tree = {}
+        stacks = s.ask("SELECT stack, frames FROM fleet.stacks GROUP BY stack, frames").splitlines()
+        frames = dict(line.split("\t") for line in s.ask(
+            "SELECT frame, any(if(function = '', module, function)) FROM fleet.frames GROUP BY frame").splitlines())
+        live = {}
+        for line in s.ask("SELECT stack, live_bytes FROM fleet.samples WHERE service = 'api' AND live_bytes > 0").splitlines():
+            stack, value = line.split("\t")
+            live[stack] = live.get(stack, 0) + float(value)
+        for line in stacks:
+            stack, of = line.split("\t")
+            names = [frames[frame] for frame in of.strip("[]").split(",")][::-1]
+            for depth in range(len(names) + 1):
+                one = tree.setdefault(tuple(names[:depth]), [0, 0])
+                one[0] += live.get(stack, 0)
+                one[1] += live.get(stack, 0) if depth == len(names) else 0
+        expected = [[len(path), value, own, path[-1] if path else "all"] for path, (value, own) in
+                    sorted(tree.items(), key=lambda item: [name.encode() for name in item[0]]) if value > 0]
+        got = [[int(level), float(value), float(own), label] for level, value, own, label in
+               grafana(s, "flame_graph.sql", "api", begin, end, 60)]
+        same(got, expected)
+        check(any(row[3] == "keep_b" for row in got), got)
+        whole = sum(report(trace, "--metric", "leaked")["total"]["bytes"]["estimate"] for trace in traces[1:])
+        same(got[0], [0, whole, 0, "all"])
+        same(grafana(s, "flame_graph.sql", "api", 1000, 2000, 60), [])
+        points = grafana(s, "live_over_time.sql", "api", begin, end, 7200)
+        same((sum(float(point[2]) for point in points), {point[1] for point in points}),
+             (whole, {s.ask("SELECT any(substring(version, 1, 12)) FROM fleet.windows")}), points)
+
+
 @case
 def example():
     """examples/fleet/run: the difference of two versions names the endpoint that leaks."""
