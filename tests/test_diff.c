@@ -7,7 +7,8 @@
 #include "agent/sampler.h"
 #include "history.h"
 #include "test.h"
-#include "query/diff.h"
+#include "query/diff_hosts.h"
+#include "query/student.h"
 #include "query/estimate.h"
 
 #include <math.h>
@@ -477,6 +478,127 @@ static void test_sizes(void)
 	PAIRS(before, after, MAYFLY_BY_SIZE, false, pairs);
 }
 
+/* ---- hosts ---- */
+
+static void test_student(void)
+{
+	/* Tables have these. */
+	static const struct {
+		double t, freedom, chance;
+	} known[] = {{12.7062047364, 1, .05},
+		     {2.2281388520, 10, .05},
+		     {2.0422724563, 30, .05},
+		     {4.6040948713, 4, .01},
+		     {1.9599639845, 1e9, .05},
+		     {1, 1, .5},
+		     {0, 5, 1},
+		     {3.5, 2.5, .052345547}};
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++) {
+		double got = student_tail(known[i].t, known[i].freedom);
+
+		CHECK(fabs(got - known[i].chance) < 1e-6, "%g, %g: %.9f", known[i].t,
+		      known[i].freedom, got);
+		if (known[i].t > 0)
+			CHECK(fabs(student_quantile(got, known[i].freedom) - known[i].t) < 1e-6);
+	}
+	CHECK(student_tail(INFINITY, 3) == 0 && student_tail(-2, 7) == student_tail(2, 7));
+}
+
+static double random_normal(void)
+{
+	double u = ((double)(random_bits() >> 11) + 1) / 0x1p53;
+	double v = (double)(random_bits() >> 11) / 0x1p53;
+
+	return sqrt(-2 * log(u)) * cos(2 * M_PI * v);
+}
+
+#define HOSTS_MOST 16
+
+/* A side of some hosts with 1 to 4 processes each, which have `mean` each on average. */
+struct random_side {
+	struct diff_host_group group[HOSTS_MOST];
+	struct host_estimate of;
+	struct mayfly_figure figure;
+	double processes;
+};
+
+static void draw_side(struct random_side *s, size_t hosts, double mean)
+{
+	double sum = 0;
+
+	*s = (struct random_side){0};
+	for (size_t i = 0; i < hosts; i++) {
+		double processes = 1 + (double)(random_bits() % 4), value = 0;
+		double host = mean * exp(0.3 * random_normal() - 0.045);
+
+		for (double k = 0; k < processes; k++)
+			value += host * exp(0.2 * random_normal() - 0.02);
+		s->group[i].processes = processes;
+		s->processes += processes;
+		s->of.bytes.sum += value;
+		s->of.bytes.squares += value * value;
+		s->of.bytes.products += value * processes;
+		sum += value;
+	}
+	s->of.blocks = s->of.bytes;
+	/* Many samples: sampling alone would call anything a change. */
+	s->figure = of(sum, 0, mean / 1e6);
+}
+
+/* Of 2,000 pairs: how many intervals hold the true change, and how many are significant. */
+static void compare_sides(size_t before, size_t after, double factor, double *hold, double *real)
+{
+	*hold = *real = 0;
+	for (int i = 0; i < 2000; i++) {
+		struct diff_figure bytes, blocks;
+		struct random_side side[2];
+		struct host_estimate both[2];
+		struct diff_hosts hosts[2];
+		struct diff_per per;
+
+		draw_side(&side[0], before, 1000);
+		draw_side(&side[1], after, 1000 * factor);
+		for (int k = 0; k < 2; k++) {
+			both[k] = side[k].of;
+			hosts[k] = (struct diff_hosts){side[k].group, k ? after : before};
+		}
+		per = (struct diff_per){.before = side[0].processes, .after = side[1].processes};
+		bytes = diff_compare(&side[0].figure, 1000000, &side[1].figure, 1000000, per);
+		blocks = bytes;
+		diff_widen(&bytes, &blocks, both, hosts, per);
+		CHECK(bytes.p == blocks.p && bytes.stderror == blocks.stderror);
+		*hold += bytes.low <= 1000 * (factor - 1) && 1000 * (factor - 1) <= bytes.high;
+		*real += bytes.verdict == DIFF_REAL;
+	}
+	*hold /= 2000;
+	*real /= 2000;
+}
+
+/* Hosts that differ are not a change of the program. */
+static void test_hosts(void)
+{
+	static const size_t sizes[][2] = {{12, 12}, {16, 4}, {5, 5}, {8, 1}};
+	double hold, real;
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+		bool alone = sizes[i][1] == 1; /* nothing says how much that host may differ */
+
+		random_state = 100 + i;
+		compare_sides(sizes[i][0], sizes[i][1], 1, &hold, &real);
+		printf("# %zu and %zu hosts: significant %.3f, intervals hold the change %.3f\n",
+		       sizes[i][0], sizes[i][1], real, hold);
+		CHECK(alone ? hold > .3 : hold > .90 && hold < .985, "%zu: %g", i, hold);
+		/* Four hosts of unequal size show a little less than there is. */
+		CHECK(alone || real < (sizes[i][1] < 8 ? .10 : .07), "%zu: %g", i, real);
+	}
+	compare_sides(12, 12, 2, &hold, &real);
+	CHECK(hold > .92 && real > .95, "%g %g", hold, real);
+	/* Without a second host on either side, nothing changes. */
+	compare_sides(1, 1, 1, &hold, &real);
+	CHECK(hold < .1 && real > .9, "%g %g", hold, real);
+}
+
 int main(void)
 {
 	RUN(test_compare);
@@ -488,5 +610,7 @@ int main(void)
 	RUN(test_stacks);
 	RUN(test_functions);
 	RUN(test_sizes);
+	RUN(test_student);
+	RUN(test_hosts);
 	DONE();
 }

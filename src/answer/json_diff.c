@@ -7,24 +7,27 @@
 #include "answer/json_parts.h"
 #include "answer/rank.h"
 
-struct diff_figure json_diff_figure(const struct json_diff *c, const struct mayfly_figure *before,
-				    uint64_t n_before, const struct mayfly_figure *after,
-				    uint64_t n_after)
+void json_diff_figures(const struct json_diff *c, const struct mayfly_estimate *before,
+		       const struct mayfly_estimate *after, const struct host_estimate *hosts,
+		       struct diff_figure *bytes, struct diff_figure *blocks)
 {
-	struct diff_figure d = diff_compare(before, n_before, after, n_after, c->per);
-
-	if (c->absent & MAYFLY_ABSENT_ERRORS && d.verdict != DIFF_SAME) {
-		d.verdict = DIFF_UNKNOWN;
-		d.p = d.adjusted = 1;
+	*bytes =
+	    diff_compare(&before->bytes, before->samples, &after->bytes, after->samples, c->per);
+	*blocks =
+	    diff_compare(&before->blocks, before->samples, &after->blocks, after->samples, c->per);
+	if (hosts)
+		diff_widen(bytes, blocks, hosts, c->hosts, c->per);
+	if (c->absent & MAYFLY_ABSENT_ERRORS) {
+		diff_forget_verdict(bytes);
+		diff_forget_verdict(blocks);
 	}
-	return d;
 }
 
 /* Whole bytes, unless they are divided by something. */
 static void put_change_value(struct json *j, const char *key, const struct json_diff *c,
 			     double value)
 {
-	if (c->per_given)
+	if (c->per_given || c->hosts)
 		json_real(j, key, value);
 	else
 		json_integer(j, key, fabs(value) < 0x1p62 ? llround(value) : 0);
@@ -66,13 +69,12 @@ static void put_both(struct json *j, const char *key, const struct json_diff *c,
 }
 
 static void put_total(struct json *j, const char *key, const struct json_diff *c,
-		      const struct mayfly_estimate *a, const struct mayfly_estimate *b)
+		      const struct mayfly_estimate *a, const struct mayfly_estimate *b,
+		      const struct host_estimate *hosts)
 {
-	struct diff_figure bytes =
-	    json_diff_figure(c, &a->bytes, a->samples, &b->bytes, b->samples);
-	struct diff_figure blocks =
-	    json_diff_figure(c, &a->blocks, a->samples, &b->blocks, b->samples);
+	struct diff_figure bytes, blocks;
 
+	json_diff_figures(c, a, b, hosts, &bytes, &blocks);
 	put_both(j, key, c, &bytes, &blocks);
 }
 
@@ -92,6 +94,7 @@ static void put_diff_row(struct json *j, const struct json_diff *c, const struct
 
 int json_diff(struct json *j, const struct json_diff *c, const struct trace_diff *d, size_t top)
 {
+	const struct host_totals *t = c->hosts ? c->totals : NULL;
 	struct mayfly_summary before, after;
 	int error = mayfly_trace_summary(c->before, &before);
 
@@ -105,9 +108,10 @@ int json_diff(struct json *j, const struct json_diff *c, const struct trace_diff
 	json_real(j, "after", c->per.after);
 	json_end(j);
 	json_object(j, "summary");
-	put_total(j, "allocated", c, &before.allocated, &after.allocated);
-	put_total(j, "peak", c, &before.peak, &after.peak);
-	put_total(j, "live_at_end", c, &before.live_at_end, &after.live_at_end);
+	put_total(j, "allocated", c, &before.allocated, &after.allocated, t ? t->allocated : NULL);
+	put_total(j, "peak", c, &before.peak, &after.peak, NULL);
+	put_total(j, "live_at_end", c, &before.live_at_end, &after.live_at_end,
+		  t ? t->live_at_end : NULL);
 	json_end(j);
 	put_both(j, "total", c, &d->bytes, &d->blocks);
 	json_array(j, "rows");

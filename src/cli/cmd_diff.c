@@ -6,6 +6,8 @@
  * summary, then a table, a list of stacks, or JSON.
  */
 #include "cli/cli.h"
+#include "cli/fleet_hosts.h"
+#include "cli/fleet_trace.h"
 #include "cli/option_table.h"
 #include "cli/question_said.h"
 #include "cli/own_rule_files.h"
@@ -33,6 +35,10 @@ struct comparison {
 	struct report side[2];
 	struct json_diff diff;
 	bool exact; /* both are, or nobody knows */
+	/* Of two questions to a fleet's database: their hosts. */
+	struct fleet_hosts hosts[2];
+	struct diff_hosts groups[2];
+	struct host_totals totals;
 };
 
 /* ---- options ---- */
@@ -198,15 +204,17 @@ static void print_side(const struct comparison *c, int which, const char *name)
 	    line_fit(fitted, sizeof(fitted), &r->out, line, (size_t)r->out.width - FIELD_INDENT));
 }
 
+/* hosts: of both sides, or NULL. */
 static void print_total(const struct comparison *c, const char *name,
-			const struct mayfly_estimate *a, const struct mayfly_estimate *b)
+			const struct mayfly_estimate *a, const struct mayfly_estimate *b,
+			const struct host_estimate *hosts)
 {
 	const struct output *o = &c->side[BEFORE].out;
-	struct diff_figure d =
-	    json_diff_figure(&c->diff, &a->bytes, a->samples, &b->bytes, b->samples);
+	struct diff_figure d, blocks;
 	char before[128], after[128], change[FIGURE_TEXT], percent[FIGURE_TEXT];
 	char interval[2 * FIGURE_TEXT], more[4 * FIGURE_TEXT] = "";
 
+	json_diff_figures(&c->diff, a, b, hosts, &d, &blocks);
 	text_interval(interval, sizeof(interval), &d);
 	if (!c->exact)
 		snprintf(more, sizeof(more), "; 95 %%: %s; %s", interval, verdict_text(&d));
@@ -230,8 +238,36 @@ static int summaries(const struct comparison *c, struct mayfly_summary s[2])
 	return CLI_OK;
 }
 
+/* "20 processes of 10 hosts" */
+static char *text_hosts(char *buffer, size_t size, const struct fleet_hosts *h)
+{
+	return text_format(buffer, size, "%" PRIu64 " process%s of %" PRIu64 " host%s",
+			   h->processes, h->processes == 1 ? "" : "es", h->hosts,
+			   h->hosts == 1 ? "" : "s");
+}
+
+/* What the figures are divided by. */
+static void print_units(const struct comparison *c)
+{
+	const struct output *o = &c->side[BEFORE].out;
+	char before[96], after[96];
+
+	if (c->diff.per_given)
+		print_field(o, "Per", "%g before, %g after", c->diff.per.before, c->diff.per.after);
+	if (!c->diff.hosts)
+		return;
+	text_hosts(before, sizeof(before), &c->hosts[BEFORE]);
+	text_hosts(after, sizeof(after), &c->hosts[AFTER]);
+	print_field(o, "Hosts", "%s%s before, %s after%s",
+		    c->diff.per_given ? "" : "figures are means of a process; ", before, after,
+		    c->hosts[BEFORE].groups.groups < 2 || c->hosts[AFTER].groups.groups < 2
+			? "; what differs between hosts cannot be told from one host"
+			: "");
+}
+
 static int print_both_summaries(const struct comparison *c)
 {
+	const struct host_totals *t = c->diff.hosts ? &c->totals : NULL;
 	struct mayfly_info both = {.absent = c->diff.absent};
 	const struct output *o = &c->side[BEFORE].out;
 	struct mayfly_summary s[2];
@@ -241,14 +277,15 @@ static int print_both_summaries(const struct comparison *c)
 		return error;
 	print_side(c, BEFORE, "Before");
 	print_side(c, AFTER, "After");
-	if (c->diff.per_given)
-		print_field(o, "Per", "%g before, %g after", c->diff.per.before, c->diff.per.after);
+	print_units(c);
 	if (!(c->diff.absent & MAYFLY_ABSENT_ALLOCATED))
-		print_total(c, "Allocated", &s[0].allocated, &s[1].allocated);
+		print_total(c, "Allocated", &s[0].allocated, &s[1].allocated,
+			    t ? t->allocated : NULL);
 	if (!(c->diff.absent & MAYFLY_ABSENT_PEAK))
-		print_total(c, "Peak", &s[0].peak, &s[1].peak);
+		print_total(c, "Peak", &s[0].peak, &s[1].peak, NULL);
 	if (!(c->diff.absent & MAYFLY_ABSENT_LIVE))
-		print_total(c, "Live at end", &s[0].live_at_end, &s[1].live_at_end);
+		print_total(c, "Live at end", &s[0].live_at_end, &s[1].live_at_end,
+			    t ? t->live_at_end : NULL);
 	print_absent(o, &both);
 	putchar('\n');
 	return CLI_OK;
@@ -479,6 +516,15 @@ static void put_infos(struct json *j, const struct comparison *c)
 	json_end(j);
 }
 
+static void put_hosts(struct json *j, const char *key, const struct fleet_hosts *h)
+{
+	json_object(j, key);
+	json_unsigned(j, "processes", h->processes);
+	json_unsigned(j, "hosts", h->hosts);
+	json_unsigned(j, "groups", h->groups.groups);
+	json_end(j);
+}
+
 static int print_diff_json(const struct comparison *c, const struct trace_diff *d)
 {
 	const struct report *r = &c->side[BEFORE];
@@ -487,11 +533,50 @@ static int print_diff_json(const struct comparison *c, const struct trace_diff *
 
 	if (error)
 		return cli_error("%s", mayfly_error_text(error));
+	if (c->diff.hosts) {
+		json_object(&j, "hosts");
+		put_hosts(&j, "before", &c->hosts[BEFORE]);
+		put_hosts(&j, "after", &c->hosts[AFTER]);
+		json_end(&j);
+	}
 	put_infos(&j, c);
 	return json_print(&j);
 }
 
 /* ---- the command ---- */
+
+/* Two questions are compared by what a process has, unless the user says otherwise. False after a line on
+ * stderr. */
+static bool ask_hosts(struct comparison *c)
+{
+	for (int i = BEFORE; i <= AFTER; i++) {
+		if (!fleet_hosts_ask(c->side[i].path, &c->hosts[i]))
+			return false;
+		c->groups[i] = c->hosts[i].groups;
+	}
+	c->diff.hosts = c->groups;
+	c->diff.totals = &c->totals;
+	if (!c->diff.per_given)
+		c->diff.per = (struct diff_per){.before = (double)c->hosts[BEFORE].processes,
+						.after = (double)c->hosts[AFTER].processes};
+	c->exact = false;
+	return true;
+}
+
+static int compare(struct comparison *c, struct trace_diff **d)
+{
+	const struct mayfly_trace *const side[2] = {c->diff.before, c->diff.after};
+	int error = trace_diff_run(side[BEFORE], side[AFTER], c->diff.query, c->diff.per, d);
+
+	if (error || !c->diff.hosts)
+		return error;
+	error = host_totals_find(c->diff.hosts, &c->totals);
+	if (!error)
+		error = diff_between_hosts(*d, side, c->diff.query, c->diff.hosts, c->diff.per);
+	if (error)
+		trace_diff_free(*d);
+	return error;
+}
 
 static int run(struct comparison *c)
 {
@@ -512,8 +597,9 @@ static int run(struct comparison *c)
 	c->diff.before = before->file.trace;
 	c->diff.after = after->file.trace;
 	c->diff.query = &before->q.query;
-	error = trace_diff_run(before->file.trace, after->file.trace, &before->q.query, c->diff.per,
-			       &d);
+	if (fleet_is_timeless(before->path) && fleet_is_timeless(after->path) && !ask_hosts(c))
+		return CLI_FAILED;
+	error = compare(c, &d);
 	if (error == MAYFLY_E_ABSENT &&
 	    (absent_said(before->path, before->file.trace, &before->q) ||
 	     absent_said(after->path, after->file.trace, &before->q)))
@@ -540,6 +626,8 @@ static int open_and_run(struct comparison *c, char **path)
 	if (open_trace(before->path, &before->file)) {
 		if (open_trace(after->path, &after->file)) {
 			status = run(c);
+			fleet_hosts_free(&c->hosts[BEFORE]);
+			fleet_hosts_free(&c->hosts[AFTER]);
 			close_trace(&after->file);
 		}
 		close_trace(&before->file);

@@ -14,15 +14,13 @@
 #include "fleet/fleet_filter.h"
 #include "fleet/fleet_schema.h"
 
-static bool fetch(struct clickhouse *c, const struct server_url *url, const char *address,
-		  const struct fleet_filter *filter, struct loaded_file *file)
+bool fleet_fetch_file(struct clickhouse *c, const struct server_url *url, const char *address,
+		      const struct fleet_filter *filter, struct loaded_file *file)
 {
 	struct trace_buffer buffer = {0};
-	enum clickhouse_failure failure;
 	char why[CLICKHOUSE_WHY];
 
-	if (!fleet_schema_check(c, url, &failure, why) ||
-	    !fleet_fetch(c, url, address, filter, trace_buffer_sink, &buffer, why)) {
+	if (!fleet_fetch(c, url, address, filter, trace_buffer_sink, &buffer, why)) {
 		free(buffer.bytes);
 		return cli_fail("%s: %s", url->shown, why);
 	}
@@ -30,21 +28,30 @@ static bool fetch(struct clickhouse *c, const struct server_url *url, const char
 	return true;
 }
 
-char *fleet_over_time(const char *address)
+bool fleet_is_timeless(const char *address)
 {
 	const char *question = strchr(address, '?');
+
+	return server_url_is(address) &&
+	       !(question && (strstr(question, "?every=") || strstr(question, "&every=")));
+}
+
+char *fleet_over_time(const char *address)
+{
 	char *asked = NULL;
 
-	if (!server_url_is(address) ||
-	    (question && (strstr(question, "?every=") || strstr(question, "&every="))))
+	if (!fleet_is_timeless(address))
 		return strdup(address);
-	return asprintf(&asked, "%s%severy=auto", address, question ? "&" : "?") < 0 ? NULL : asked;
+	return asprintf(&asked, "%s%severy=auto", address, strchr(address, '?') ? "&" : "?") < 0
+		   ? NULL
+		   : asked;
 }
 
 bool fleet_load(const char *address, struct loaded_file *file)
 {
 	struct fleet_login login = {0};
-	char why[FLEET_FILTER_WHY];
+	enum clickhouse_failure failure;
+	char why[CLICKHOUSE_WHY];
 	struct fleet_filter filter;
 	struct server_url url;
 	struct clickhouse *c;
@@ -55,7 +62,9 @@ bool fleet_load(const char *address, struct loaded_file *file)
 		return cli_fail("the question to the database: %s", why);
 	}
 	c = fleet_connect(address, &login, &url);
-	good = c && fetch(c, &url, address, &filter, file);
+	good =
+	    c && (fleet_schema_check(c, &url, &failure, why) || cli_fail("%s: %s", url.shown, why));
+	good = good && fleet_fetch_file(c, &url, address, &filter, file);
 	clickhouse_close(c);
 	bytes_free(&filter.sql);
 	return good;

@@ -4,11 +4,18 @@
 #define MAYFLY_FLEET_TRACE_H
 
 #include "cli/open_trace.h"
+#include "fleet/clickhouse.h"
+#include "fleet/fleet_filter.h"
 
+/* Whether it is a question, and one without every=. */
+bool fleet_is_timeless(const char *address);
 /* A copy of what a command was given, for one that shows times: of an address that does not say every=, with
  * every=auto. NULL: out of memory. */
 char *fleet_over_time(const char *address);
 /* False after a line on stderr. */
 bool fleet_load(const char *address, struct loaded_file *file);
+/* The same of a server whose tables have been looked at, with a condition of one's own. */
+bool fleet_fetch_file(struct clickhouse *c, const struct server_url *url, const char *address,
+		      const struct fleet_filter *filter, struct loaded_file *file);
 
 #endif

@@ -192,6 +192,15 @@ bool fleet_filter_group(const char *by, struct bytes *sql)
 	return true;
 }
 
+void fleet_filter_add(struct fleet_filter *filter, const char *expression, const char *value)
+{
+	put(&filter->sql, " AND ");
+	put(&filter->sql, expression);
+	put(&filter->sql, " = ");
+	put_value(&filter->sql, value);
+	bytes_put(&filter->sql, "", 1);
+}
+
 bool fleet_filter_read(const char *url, int64_t now_s, struct fleet_filter *filter, char *why)
 {
 	const char *at = strchr(url, '?');

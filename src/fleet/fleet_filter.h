@@ -31,6 +31,8 @@ struct fleet_filter {
 /* Values are %-decoded; in the SQL they are hexadecimal, so they may have any bytes. The caller frees
  * filter->sql, also after false: why[FLEET_FILTER_WHY] says what is wrong. */
 bool fleet_filter_read(const char *url, int64_t now_s, struct fleet_filter *filter, char *why);
+/* Adds a condition to an SQL text that does not have its zero byte yet, and ends it with one. */
+void fleet_filter_add(struct fleet_filter *filter, const char *expression, const char *value);
 /* Adds an SQL expression on the table windows, which is text: service, version (12 digits of the build-id),
  * host, program or label.KEY. False: it is none of them. */
 bool fleet_filter_group(const char *by, struct bytes *sql);

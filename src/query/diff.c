@@ -297,6 +297,14 @@ static int diff_compare_rows(const void *x, const void *y)
 	return a->after ? -1 : 1;
 }
 
+bool trace_diff_order(struct trace_diff *d)
+{
+	if (!diff_adjust(&d->row->bytes, sizeof(*d->row), d->rows))
+		return false;
+	qsort(d->row, d->rows, sizeof(*d->row), diff_compare_rows);
+	return true;
+}
+
 /* Without standard errors nothing can be tested. */
 bool diff_is_blind(const struct mayfly_trace *before, const struct mayfly_trace *after)
 {
@@ -343,17 +351,17 @@ static int compare_all(struct trace_diff *d, const struct mayfly_trace *before,
 {
 	const struct mayfly_estimate *a = &d->before->total, *b = &d->after->total;
 	size_t *pair = diff_align(before, d->before, after, d->after, query->by);
-	bool done = pair && diff_make_rows(d, pair, query->sort == MAYFLY_SORT_TOTAL, per) &&
-		    diff_adjust(&d->row->bytes, sizeof(*d->row), d->rows);
+	bool done = pair && diff_make_rows(d, pair, query->sort == MAYFLY_SORT_TOTAL, per);
 
 	free(pair);
-	if (!done)
+	if (!done || !trace_diff_order(d))
 		return MAYFLY_E_MEMORY;
 	d->bytes = diff_compare(&a->bytes, a->samples, &b->bytes, b->samples, per);
 	d->blocks = diff_compare(&a->blocks, a->samples, &b->blocks, b->samples, per);
-	if (diff_is_blind(before, after))
+	if (diff_is_blind(before, after)) {
 		forget_verdicts(d);
-	qsort(d->row, d->rows, sizeof(*d->row), diff_compare_rows);
+		qsort(d->row, d->rows, sizeof(*d->row), diff_compare_rows);
+	}
 	return 0;
 }
 

@@ -73,6 +73,8 @@ void diff_forget_verdict(struct diff_figure *f);
 int trace_diff_run(const struct mayfly_trace *before, const struct mayfly_trace *after,
 		   const struct mayfly_query *query, struct diff_per per, struct trace_diff **diff);
 void trace_diff_free(struct trace_diff *diff);
+/* Corrects the rows' p for their number, and sorts them. False: out of memory. */
+bool trace_diff_order(struct trace_diff *diff);
 
 /* ---- diff_align.c ---- */
 
