@@ -37,8 +37,8 @@ FROM (SELECT *, arrayJoin(range(toUInt64({windows} - 1))) AS number FROM fleet.s
 MORE_WINDOWS = """INSERT INTO fleet.windows_local
 SELECT day, service, version, host, process, intHash64(bitXor(window, number + 1)), intHash64(bitXor(push, number + 1)), program,
 command, pid, begin_ns - (number + 1) * {step}, end_ns - (number + 1) * {step}, exact, interval_bytes, samples, allocated_bytes,
-live_bytes, peak_bytes, rss_bytes, rss_most_bytes, cpu_ns, labels.key, labels.value, pushed
-FROM (SELECT *, toInt64(arrayJoin(range(toUInt64({windows} - 1)))) AS number FROM fleet.windows_local)"""
+live_bytes, peak_bytes, rss_bytes, rss_most_bytes, cpu_ns, labels.key, labels.value, pushed,
+share FROM (SELECT *, toInt64(arrayJoin(range(toUInt64({windows} - 1)))) AS number FROM fleet.windows_local)"""
 
 
 class Server:

@@ -578,6 +578,76 @@ def tables_of_another_version():
             check("version 99" in fails(*command), command)
 
 
+# What mayfly fleet init made once.
+VERSION_1 = {
+    "frames": ("frame UInt64, function String, file String, line UInt32, module String, address UInt64",
+               "ReplacingMergeTree() ORDER BY frame", "frame"),
+    "stacks": ("stack UInt64, frames Array(UInt64)", "ReplacingMergeTree() ORDER BY stack", "stack"),
+    "samples": ("day Date, service String, push UInt64, stack UInt64, " + ", ".join(
+        "%s_bytes Float64, %s_bytes_variance Float64, %s_blocks Float64, %s_blocks_variance Float64, %s_samples UInt64" % (
+            (metric,) * 5) for metric in ("allocated", "live", "peak")),
+        "MergeTree() PARTITION BY day ORDER BY (service, push, stack)", "push"),
+    "windows": ("day Date, service String, version String, host String, process UInt64, window UInt64, push UInt64, "
+                "program String, command String, pid UInt32, begin_ns Int64, end_ns Int64, exact UInt8, "
+                "interval_bytes UInt64, samples UInt64, allocated_bytes Float64, live_bytes Float64, peak_bytes Float64, "
+                "rss_bytes UInt64, rss_most_bytes UInt64, cpu_ns UInt64, labels Nested(key String, value String), "
+                "pushed DateTime", "MergeTree() PARTITION BY day ORDER BY (service, version, host, begin_ns, window)", "push"),
+}
+
+
+def make_version_1(s, database, cluster=""):
+    s.ask("CREATE DATABASE " + database)
+    for name, (columns, engine, part_by) in VERSION_1.items():
+        s.ask("CREATE TABLE %s.%s%s (%s) ENGINE = %s" % (database, name, "_local" if cluster else "", columns, engine))
+        if cluster:
+            s.ask("CREATE TABLE %s.%s (%s) ENGINE = Distributed('%s', '%s', '%s_local', %s)" % (
+                database, name, columns, cluster, database, name, part_by))
+    s.ask("CREATE TABLE %s.mayfly (version UInt32, cluster String) ENGINE = MergeTree() ORDER BY version" % database)
+    s.ask("INSERT INTO %s.mayfly VALUES (1, '%s')" % (database, cluster))
+
+
+def copy_as_version_1(s, database):
+    """What fleet has, into tables that have fewer columns."""
+    for name in VERSION_1:
+        columns = s.ask("SELECT name FROM system.columns WHERE database = '%s' AND table = '%s'" % (database, name))
+        columns = ", ".join(columns.splitlines())
+        s.ask("INSERT INTO %s.%s (%s) SELECT %s FROM fleet.%s" % (database, name, columns, columns, name))
+
+
+@cases(["one server", "two servers"])
+def tables_of_an_older_version(servers):
+    """fleet init adds what they lack; what they have is answered as before, and windows go on from there."""
+    two = servers == "two servers"
+    with (cluster() if two else server()) as s, Folder() as here:
+        both = s if two else [s]
+        s = both[0]
+        traces = traces_of(here, 3, "-x")
+        if not two:
+            good("fleet", "init", s.url())
+        push(s.url(), *traces[:2])
+        for one in both:
+            make_version_1(one, "old", "two" if two else "")
+        copy_as_version_1(s, "old")
+        for command in (("push", "--to", s.url("old"), traces[2]), ("report", s.url("old")), ("fleet", "list", s.url("old")),
+                        ("fleet", "trim", "--keep", "1d", s.url("old"))):
+            check("have version 1; 'mayfly fleet init %s' brings" % s.url("old") in fails(*command), command)
+        # As if an earlier attempt had ended in the middle.
+        s.ask("ALTER TABLE old.windows%s ADD COLUMN share Float64 DEFAULT 1" % ("_local" if two else ""))
+        check("mayfly's version" in good("fleet", "init", s.url("old")), "brought up to date")
+        for one in both[1:]:
+            good("fleet", "init", "-q", "--cluster", "two", one.url("old"))
+        for one in both:
+            check("already" in good("fleet", "init", *(["--cluster", "two"] if two else []), one.url("old")), "twice")
+        wait_until(lambda: s.ask("SELECT count(), min(share), max(share) FROM old.windows") == "2\t1\t1", "all rows")
+        same(report(s.url("old"))["rows"], report(s.url())["rows"])
+        check("already" in push(s.url("old"), traces[1]), "a window of before")
+        for database in ("old", "fleet"):
+            push(both[-1].url(database), traces[2])
+        same(report(s.url("old"))["rows"], report(s.url())["rows"])
+        describe = "DESCRIBE TABLE %s.windows" + ("_local" if two else "")
+        same(s.ask(describe % "old"), s.ask(describe % "fleet"))
+
+
 @cases(["clickhouse://", "clickhouse://host", "clickhouse://host/", "clickhouse://host/1db", "clickhouse://host/a-b",
         "clickhouse://host:99999/db", "clickhouse://me:hidden@host/db", "http://host/db", "host/db"])
 def addresses_that_are_wrong(address):

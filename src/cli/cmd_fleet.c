@@ -46,15 +46,22 @@ const struct option_table fleet_option_table = {
 	     "may go on with a question, as in 'clickhouse://HOST/DATABASE?service=api&from=-1h'.\n"
 	     "trim --keep 30d removes the processes that ended before.\n",
     .rows = fleet_rows,
-    .notes = "A second init changes nothing. clickhouses:// uses TLS.\n",
+    .notes =
+	"init brings the tables of an older mayfly up to date, and else changes nothing that is\n"
+	"there. clickhouses:// uses TLS.\n",
 };
 
 static int init(const struct fleet_command *f, const char *address)
 {
+	static const char *const done[] = {
+	    [FLEET_SCHEMA_MADE] = "the tables are made; 'mayfly push --to' fills them",
+	    [FLEET_SCHEMA_MIGRATED] = "the tables are brought to this mayfly's version",
+	    [FLEET_SCHEMA_THERE] = "the tables are there already"};
 	struct server_url url;
 	struct clickhouse *c = fleet_connect(address, &f->login, &url);
+	enum fleet_schema_made made = FLEET_SCHEMA_THERE;
 	char why[CLICKHOUSE_WHY];
-	bool made, good;
+	bool good;
 
 	if (!c)
 		return CLI_FAILED;
@@ -63,9 +70,7 @@ static int init(const struct fleet_command *f, const char *address)
 	if (!good)
 		return cli_error("%s: %s", url.shown, why);
 	if (!f->quiet)
-		printf("%s: %s\n", url.shown,
-		       made ? "the tables are made; 'mayfly push --to' fills them"
-			    : "the tables are there already");
+		printf("%s: %s\n", url.shown, done[made]);
 	return CLI_OK;
 }
 

@@ -41,6 +41,7 @@ enum push_done push_window(const struct push_to *p, const struct mayfly_trace *t
 	    .label = p->label,
 	    .labels = p->labels,
 	    .pushed_s = time(NULL),
+	    .share = 1,
 	    .rss_bytes = rss_bytes,
 	};
 	bool there = false;

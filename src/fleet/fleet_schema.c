@@ -36,11 +36,21 @@ static const struct table tables[] = {
      "exact UInt8, interval_bytes UInt64, samples UInt64, "
      "allocated_bytes Float64, live_bytes Float64, peak_bytes Float64, "
      "rss_bytes UInt64, rss_most_bytes UInt64, cpu_ns UInt64, "
-     "labels Nested(key String, value String), pushed DateTime",
+     "labels Nested(key String, value String), pushed DateTime, share Float64 DEFAULT 1",
      "MergeTree() PARTITION BY day ORDER BY (service, version, host, begin_ns, window)", "push"},
 };
 
 #define TABLES (sizeof(tables) / sizeof(*tables))
+
+/* What the tables of a version have beyond those of the version before it, at their ends. */
+struct addition {
+	unsigned long version;
+	const char *table, *column, *type;
+};
+
+static const struct addition additions[] = {{2, "windows", "share", "Float64 DEFAULT 1"}};
+
+#define ADDITIONS (sizeof(additions) / sizeof(*additions))
 
 /* *cluster: the tables are those of a cluster. */
 static enum clickhouse_failure version_of(struct clickhouse *c, const char *database,
@@ -59,7 +69,7 @@ static enum clickhouse_failure version_of(struct clickhouse *c, const char *data
 	return failure;
 }
 
-static bool say_other_version(unsigned long version, char *why)
+static bool say_newer_version(unsigned long version, char *why)
 {
 	snprintf(why, CLICKHOUSE_WHY,
 		 "its tables have version %lu, and this mayfly has version %d: use another "
@@ -106,6 +116,45 @@ static bool make_tables(struct clickhouse *c, const char *database, const char *
 		   FLEET_SCHEMA_VERSION, cluster ? cluster : "");
 }
 
+/* ADD COLUMN IF NOT EXISTS is newer than 18.16. */
+static bool has_column(struct clickhouse *c, const char *database, const struct addition *a,
+		       const char *local)
+{
+	char statement[STATEMENT_BYTES], why[CLICKHOUSE_WHY], *answer = NULL;
+	bool has;
+
+	snprintf(statement, sizeof(statement),
+		 "SELECT count() FROM system.columns WHERE database = '%s' AND table = '%s%s' AND "
+		 "name = '%s'",
+		 database, a->table, local, a->column);
+	has = !clickhouse_run(c, statement, NULL, 0, &answer, NULL, why) && atoi(answer) > 0;
+	free(answer);
+	return has;
+}
+
+/* Two that do it at once do no harm. */
+static bool add_column(struct clickhouse *c, const char *database, const struct addition *a,
+		       const char *local, char *why)
+{
+	return has_column(c, database, a, local) ||
+	       run(c, why, "ALTER TABLE %s.%s%s ADD COLUMN %s %s", database, a->table, local,
+		   a->column, a->type) ||
+	       has_column(c, database, a, local);
+}
+
+/* A part that a server has of a table comes before the whole. The version comes last, as ever. */
+static bool migrate(struct clickhouse *c, const char *database, unsigned long version,
+		    bool distributed, char *why)
+{
+	for (const struct addition *a = additions; a < additions + ADDITIONS; a++)
+		if (a->version > version &&
+		    ((distributed && !add_column(c, database, a, "_local", why)) ||
+		     !add_column(c, database, a, "", why)))
+			return false;
+	return run(c, why, "INSERT INTO %s.mayfly SELECT toUInt32(%d), max(cluster) FROM %s.mayfly",
+		   database, FLEET_SCHEMA_VERSION, database);
+}
+
 /* Any name that a configuration may have, and nothing that would have to be escaped. */
 static bool is_cluster_name(const char *name)
 {
@@ -114,29 +163,39 @@ static bool is_cluster_name(const char *name)
 			    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.")];
 }
 
-bool fleet_schema_make(struct clickhouse *c, const char *database, const char *cluster, bool *made,
-		       char *why)
+bool fleet_schema_make(struct clickhouse *c, const char *database, const char *cluster,
+		       enum fleet_schema_made *made, char *why)
 {
 	unsigned long version;
 	bool distributed;
 	enum clickhouse_failure failure = version_of(c, database, &version, &distributed, why);
 
-	*made = false;
 	if (failure && failure != CLICKHOUSE_NO_TABLE)
 		return false;
 	if (cluster && !is_cluster_name(cluster)) {
 		snprintf(why, CLICKHOUSE_WHY, "'%s' is no name of a cluster", cluster);
 		return false;
 	}
-	if (version && version != FLEET_SCHEMA_VERSION)
-		return say_other_version(version, why);
-	if (version && distributed != (cluster != NULL)) {
+	if (version > FLEET_SCHEMA_VERSION)
+		return say_newer_version(version, why);
+	if (version && distributed != (cluster != NULL) &&
+	    (cluster || version == FLEET_SCHEMA_VERSION)) {
 		snprintf(why, CLICKHOUSE_WHY, "it has tables already, %s a cluster",
 			 distributed ? "of" : "without");
 		return false;
 	}
-	*made = !version;
-	return version || make_tables(c, database, cluster, why);
+	*made = !version			  ? FLEET_SCHEMA_MADE
+		: version == FLEET_SCHEMA_VERSION ? FLEET_SCHEMA_THERE
+						  : FLEET_SCHEMA_MIGRATED;
+	switch (*made) {
+	case FLEET_SCHEMA_MADE:
+		return make_tables(c, database, cluster, why);
+	case FLEET_SCHEMA_MIGRATED:
+		return migrate(c, database, version, distributed, why);
+	case FLEET_SCHEMA_THERE:
+		break;
+	}
+	return true;
 }
 
 bool fleet_schema_check(struct clickhouse *c, const struct server_url *url,
@@ -153,9 +212,17 @@ bool fleet_schema_check(struct clickhouse *c, const struct server_url *url,
 	if (version == FLEET_SCHEMA_VERSION)
 		return true;
 	*failure = CLICKHOUSE_NO_TABLE;
+	if (version > FLEET_SCHEMA_VERSION)
+		return say_newer_version(version, why);
 	if (version)
-		return say_other_version(version, why);
-	snprintf(why, CLICKHOUSE_WHY,
-		 "it has no tables of mayfly; 'mayfly fleet init %s' makes them", url->shown);
+		snprintf(
+		    why, CLICKHOUSE_WHY,
+		    "its tables have version %lu; 'mayfly fleet init %s' brings them to version "
+		    "%d",
+		    version, url->shown, FLEET_SCHEMA_VERSION);
+	else
+		snprintf(why, CLICKHOUSE_WHY,
+			 "it has no tables of mayfly; 'mayfly fleet init %s' makes them",
+			 url->shown);
 	return false;
 }

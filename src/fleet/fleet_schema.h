@@ -7,13 +7,15 @@
 
 #include "fleet/clickhouse.h"
 
-#define FLEET_SCHEMA_VERSION 1
+#define FLEET_SCHEMA_VERSION 2
 
-/* Makes the database and its tables. cluster: of the server's configuration, whose servers share the
- * rows, or NULL; then each of them needs the tables. *made: they were not there. False:
- * why[CLICKHOUSE_WHY]. */
-bool fleet_schema_make(struct clickhouse *c, const char *database, const char *cluster, bool *made,
-		       char *why);
+enum fleet_schema_made { FLEET_SCHEMA_MADE, FLEET_SCHEMA_MIGRATED, FLEET_SCHEMA_THERE };
+
+/* Makes the database and its tables, or brings those of an older version to this one; their rows stay.
+ * cluster: of the server's configuration, whose servers share the rows, or NULL; then each of them needs
+ * the tables. *made: what there was to do. False: why[CLICKHOUSE_WHY]. */
+bool fleet_schema_make(struct clickhouse *c, const char *database, const char *cluster,
+		       enum fleet_schema_made *made, char *why);
 
 /* Whether the tables are there, in this version, and from now on, how to ask them. False: why[] says what
  * to do. */

@@ -311,6 +311,7 @@ static void put_window(struct bytes *b, const struct mayfly_info *info,
 	for (size_t i = 0; i < facts->labels; i++)
 		put_text(b, facts->label[i].value);
 	bytes_put_fixed(b, (uint64_t)facts->pushed_s, 4);
+	put_real(b, facts->share);
 }
 
 int window_rows_make(struct window_rows *w, const struct mayfly_trace *trace,

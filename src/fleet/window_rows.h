@@ -26,6 +26,7 @@ struct window_facts {
 	const struct window_label *label;
 	size_t labels;
 	int64_t pushed_s;   /* now */
+	double share;	    /* with which its process was chosen; 1: for certain */
 	uint64_t rss_bytes; /* at the window's end; 0: not known */
 };
 
