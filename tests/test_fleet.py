@@ -727,6 +727,12 @@ def questions_of_samples():
         check(re.search(r"how\s+certain", good("info", here / "again.mayfly")), "a merge does not know them")
 
 
+WINDOW_COLUMNS = "day, service, host, process, window, push, begin_ns, end_ns, exact, interval_bytes"
+SAMPLE_COLUMNS = ("day, service, push, stack, allocated_bytes, allocated_blocks, live_bytes, live_blocks, "
+                  "allocated_bytes_variance, allocated_blocks_variance, allocated_samples, live_bytes_variance, "
+                  "live_blocks_variance, live_samples")
+
+
 def put_rows(s, table, columns, rows):
     for first in range(0, len(rows), 2000):
         s.ask("INSERT INTO fleet.%s (%s) VALUES %s" % (table, columns, ", ".join(rows[first:first + 2000])))
@@ -737,10 +743,8 @@ def put_tables(s, names, windows, samples):
     """Straight into the tables. A stack is a function."""
     put_rows(s, "frames", "frame, function", ["(%d, '%s')" % (i + 1001, name) for i, name in enumerate(names)])
     put_rows(s, "stacks", "stack, frames", ["(%d, [%d])" % (i + 1, i + 1001) for i in range(len(names))])
-    put_rows(s, "windows", "day, service, host, process, window, push, begin_ns, end_ns, exact, interval_bytes", windows)
-    put_rows(s, "samples", "day, service, push, stack, allocated_bytes, allocated_blocks, live_bytes, live_blocks, "
-             "allocated_bytes_variance, allocated_blocks_variance, allocated_samples, live_bytes_variance, "
-             "live_blocks_variance, live_samples", samples)
+    put_rows(s, "windows", WINDOW_COLUMNS, windows)
+    put_rows(s, "samples", SAMPLE_COLUMNS, samples)
 
 
 # What a process has live counts until its next window ends, or for one and a half of the last one's length.
@@ -922,6 +926,94 @@ def put_hosts(s, chance, service, hosts, changed):
                     str(value) for value in (*sums, *sums, blocks * 1e5, blocks * 10, blocks // 10, blocks * 1e5, blocks * 10,
                                              blocks // 10))))
     return windows, samples
+
+
+def poisson(chance, mean):
+    count, left = 0, math.exp(-mean)
+    product = chance.random()
+    while product > left:
+        count, product = count + 1, product * chance.random()
+    return count
+
+
+@case
+def intervals_of_chosen_processes():
+    """200 fleets of which a share of the processes was recorded: 95 % of the intervals hold what all of them have, also of
+    a function with two stacks, whose sums depend on the same choice; and nothing is biased."""
+    chance, interval, fleets = random.Random(3), 10000, 200
+    windows, samples, true = [], [], []
+    for fleet in range(fleets):
+        share = chance.choice((0.2, 0.5, 0.8))
+        true.append([0.0, 0.0])
+        for process in range(40):
+            each = math.exp(chance.gauss(0, 0.4)) * 100000
+            sizes = (each, each * 0.7, each * chance.choice((0, 1)))
+            true[-1][0] += sizes[0] + sizes[1]
+            true[-1][1] += sizes[2]
+            if chance.random() >= share:
+                continue
+            push = fleet * 1000 + process + 1
+            windows.append("('2023-11-14', 's%d', 'host%d', %d, %d, %d, 0, %d, 0, %d, %g)" % (
+                fleet, process, push, push, push, 10 * SECOND, interval, share))
+            for stack, size in enumerate(sizes):
+                count = poisson(chance, size / interval)
+                sums = (count * interval / share, count * 10 / share)
+                errors = (count * (interval / share) ** 2, count * (10 / share) ** 2, count)
+                samples.append("('2023-11-14', 's%d', %d, %d, %s)" % (fleet, push, stack + 1, ", ".join(
+                    "%.17g" % one for one in (*sums, *sums, *errors, *errors))))
+    with server() as s:
+        good("fleet", "init", "-q", s.url())
+        put_rows(s, "frames", "frame, function, line", ["(1, 'f', 1)", "(2, 'f', 2)", "(3, 'g', 3)"])
+        put_rows(s, "stacks", "stack, frames", ["(1, [1])", "(2, [2])", "(3, [3])"])
+        put_rows(s, "windows", WINDOW_COLUMNS + ", share", windows)
+        put_rows(s, "samples", SAMPLE_COLUMNS, samples)
+        held, biased = [0, 0], [[], []]
+        for fleet in range(fleets):
+            rows = {row["function"]: row["self"]["bytes"] for row in report(
+                s.url() + "?service=s%d" % fleet, "--metric", ("allocated", "leaked")[fleet % 2], "--all",
+                "--all-frames")["rows"]}
+            for i, name in enumerate("fg"):
+                one = rows.get(name, {"estimate": 0, "low": 0, "high": 0})
+                held[i] += one["low"] <= true[fleet][i] <= one["high"]
+                biased[i].append(one["estimate"] / true[fleet][i])
+        for i in (0, 1):
+            check(0.90 <= held[i] / fleets <= 0.99, "intervals", held, fleets)
+            mean, error = statistics.mean(biased[i]), statistics.stdev(biased[i]) / math.sqrt(fleets)
+            check(abs(mean - 1) < 3 * error, "bias", i, mean, error)
+        text = good("report", s.url() + "?service=s0")
+        check("±" in text, text)
+
+
+@case
+def processes_take_turns():
+    """Each is recorded for one window in three, and stands for three: what is live at the end counts once."""
+    with server() as s:
+        good("fleet", "init", "-q", s.url())
+        put_rows(s, "frames", "frame, function", ["(1, 'f')"])
+        put_rows(s, "stacks", "stack, frames", ["(1, [1])"])
+        windows, samples = [], []
+        for process in range(30):
+            for turn in range(6):
+                if (process + turn) % 3:
+                    continue
+                push = process * 10 + turn + 1
+                windows.append("('2023-11-14', 'api', 'host', %d, %d, %d, %d, %d, 1, 1, %.17g, 3000)" % (
+                    process, push, push, turn * 10 * SECOND, (turn + 1) * 10 * SECOND, 1 / 3))
+                samples.append("('2023-11-14', 'api', %d, 1, 600, 6, 3000, 30, 0, 0, 2, 0, 0, 10)" % push)
+        put_rows(s, "windows", WINDOW_COLUMNS + ", share, live_bytes", windows)
+        put_rows(s, "samples", SAMPLE_COLUMNS, samples)
+        # Half of the 95 % interval, if it was not cut: of the ten that run at the end, and of 60 windows of 30 processes.
+        for metric, bytes_, error in (("leaked", 30000, math.sqrt(10 * 3000 ** 2 * 2 / 3)),
+                                      ("allocated", 36000, math.sqrt(30 * 1200 ** 2 * 2 / 3))):
+            one = report(s.url(), "--metric", metric, "--all", "--all-frames")["rows"][0]["self"]["bytes"]
+            same(one["estimate"], bytes_, metric)
+            check(abs(one["stderr"] - error) <= 1, metric, one, error)
+        live = report(s.url() + "?every=10s", "--series", "6", "--all", "--all-frames")["rows"][0]["live_bytes"]
+        same(live, [30000] * 6)
+        group, = json.loads(good("fleet", "list", "--json", s.url()))["groups"]
+        same((group["processes"], group["live_bytes"], group["live_bytes_each"]), (30, 30000, 1000))
+        d = json.loads(good("diff", "--json", s.url(), s.url()))
+        check(math.isclose(d["per"]["before"], 30) and d["total"]["verdict"] in ("same", "noise"), d["per"], d["total"])
 
 
 FUNCTIONS = 50

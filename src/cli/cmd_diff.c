@@ -258,11 +258,13 @@ static void print_units(const struct comparison *c)
 		return;
 	text_hosts(before, sizeof(before), &c->hosts[BEFORE]);
 	text_hosts(after, sizeof(after), &c->hosts[AFTER]);
-	print_field(o, "Hosts", "%s%s before, %s after%s",
-		    c->diff.per_given ? "" : "figures are means of a process; ", before, after,
-		    c->hosts[BEFORE].groups.groups < 2 || c->hosts[AFTER].groups.groups < 2
-			? "; what differs between hosts cannot be told from one host"
-			: "");
+	print_field(
+	    o, "Hosts", "%s%s before, %s after%s",
+	    c->diff.per_given || c->diff.per.before == 1 ? "" : "figures are means of a process; ",
+	    before, after,
+	    c->hosts[BEFORE].groups.groups < 2 || c->hosts[AFTER].groups.groups < 2
+		? "; what differs between hosts cannot be told from one host"
+		: "");
 }
 
 static int print_both_summaries(const struct comparison *c)
@@ -556,9 +558,9 @@ static bool ask_hosts(struct comparison *c)
 	}
 	c->diff.hosts = c->groups;
 	c->diff.totals = &c->totals;
-	if (!c->diff.per_given)
-		c->diff.per = (struct diff_per){.before = (double)c->hosts[BEFORE].processes,
-						.after = (double)c->hosts[AFTER].processes};
+	if (!c->diff.per_given && c->hosts[BEFORE].stand_for > 0 && c->hosts[AFTER].stand_for > 0)
+		c->diff.per = (struct diff_per){.before = c->hosts[BEFORE].stand_for,
+						.after = c->hosts[AFTER].stand_for};
 	c->exact = false;
 	return true;
 }

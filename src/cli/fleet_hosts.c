@@ -62,8 +62,8 @@ static bool ask_groups(struct asking *a, const char *by, const struct fleet_grou
 	for (size_t i = 0; i < groups->count; i++) {
 		if (!ask_group(a, by, &groups->group[i], &hosts->opened[i]))
 			return false;
-		hosts->group[i] = (struct diff_host_group){hosts->opened[i].trace,
-							   (double)groups->group[i].processes};
+		hosts->group[i] =
+		    (struct diff_host_group){hosts->opened[i].trace, groups->group[i].stands_for};
 		hosts->groups.groups = i + 1;
 	}
 	return true;
@@ -76,8 +76,10 @@ static bool ask(struct asking *a, struct fleet_hosts *hosts)
 	char hashed[64];
 	bool good = fetch_groups(a, by, &groups);
 
-	for (size_t i = 0; good && i < groups.count; i++)
+	for (size_t i = 0; good && i < groups.count; i++) {
 		hosts->processes += groups.group[i].processes;
+		hosts->stand_for += groups.group[i].stands_for;
+	}
 	hosts->hosts = groups.count;
 	if (good && groups.count > FLEET_HOSTS_ALONE) {
 		fleet_groups_free(&groups);

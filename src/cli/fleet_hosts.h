@@ -12,6 +12,7 @@
 
 struct fleet_hosts {
 	uint64_t processes, hosts;
+	double stand_for; /* processes, of which these were chosen */
 	struct diff_hosts groups;
 	/* Of each group; groups.group has their traces. */
 	struct opened_trace *opened;

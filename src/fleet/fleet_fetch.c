@@ -17,6 +17,8 @@
 #define STEPS_MOST     1000
 #define STEPS_FITTING  60
 #define NO_NEXT	       "toInt64(9000000000000000000)" /* later than any window's end */
+/* Before this a window w without a next one counts: (end, begin, push, end of the next, share). */
+#define LASTS "(w.1 + if(w.5 < 1, w.1 - w.2, intDiv((w.1 - w.2) * 3, 2) + 1))"
 
 struct fetch {
 	struct clickhouse *c;
@@ -25,7 +27,10 @@ struct fetch {
 	char *counted;	  /* a condition on samples and windows: the windows that count */
 	char *moments;	  /* a table of them: choose_windows() */
 	int64_t begin_ns; /* of the first step of time */
-	double bytes[ERROR_SUMS], variance[ERROR_SUMS]; /* of all stacks */
+	int64_t end_ns;	  /* of the last window */
+	bool chosen;	  /* some processes stand for others, which were not recorded */
+	/* Of all stacks; choice: the standard error from that. */
+	double bytes[ERROR_SUMS], variance[ERROR_SUMS], choice[ERROR_SUMS];
 	struct heap_profile profile;
 	struct numbering modules, frames; /* by path, by number in the database */
 	uint32_t *frame;		  /* of the trace, by number in `frames` */
@@ -141,6 +146,7 @@ static bool fetch_frames(struct fetch *f)
 struct windows {
 	unsigned long long count, hosts, exact, interval;
 	long long begin_ns, end_ns, length_ns; /* the mean length of one */
+	double share;			       /* the smallest */
 };
 
 static bool fetch_windows(struct fetch *f, struct windows *w)
@@ -148,15 +154,18 @@ static bool fetch_windows(struct fetch *f, struct windows *w)
 	char *answer = ask(f, NULL,
 			   "SELECT uniqExact(process), uniqExact(host), min(exact), "
 			   "max(interval_bytes), min(begin_ns), "
-			   "max(end_ns), toInt64(avg(end_ns - begin_ns)) FROM %s.windows WHERE %s",
+			   "max(end_ns), toInt64(avg(end_ns - begin_ns)), min(share) "
+			   "FROM %s.windows WHERE %s",
 			   f->url->database, f->counted);
-	bool good =
-	    answer && sscanf(answer, "%llu %llu %llu %llu %lld %lld %lld", &w->count, &w->hosts,
-			     &w->exact, &w->interval, &w->begin_ns, &w->end_ns, &w->length_ns) == 7;
+	bool good = answer && sscanf(answer, "%llu %llu %llu %llu %lld %lld %lld %lf", &w->count,
+				     &w->hosts, &w->exact, &w->interval, &w->begin_ns, &w->end_ns,
+				     &w->length_ns, &w->share) == 8;
 
 	if (answer && !good)
 		snprintf(f->why, CLICKHOUSE_WHY, "its answer has another form than was asked for");
 	free(answer);
+	f->end_ns = w->end_ns;
+	f->chosen = good && w->share > 0 && w->share < 1;
 	if (good && !w->count)
 		snprintf(f->why, CLICKHOUSE_WHY, "it has no windows like that");
 	return good && w->count;
@@ -203,10 +212,13 @@ static bool choose_steps(struct fetch *f, const struct windows *w, int64_t every
 }
 
 /*
- * The windows that count, as (push, k, until): what was allocated in one belongs to step k, and what was
- * live at its end counts at the ends of the steps from k to before `until`. That is up to the next
+ * The windows that count, as (push, k, until, one, share): what was allocated in one belongs to step k, and
+ * what was live at its end counts at the ends of the steps from k to before `until`. That is up to the next
  * window of its process, or, where there is none, for one and a half of its own length: then the
- * process has ended. Without times there is one step, and the last window of each process counts.
+ * process has ended. (One that was chosen with a share counts for its length alone, so that it counts as long
+ * as it was recorded, and others follow in its place.) Without times there is one step, and the last window of each process counts; of
+ * processes that were chosen with a share (of process `one`), only of those that run at the end of the time:
+ * others were chosen in their place before, and all together would count too much.
  */
 static bool choose_windows(struct fetch *f, const char *sql, bool times)
 {
@@ -214,22 +226,25 @@ static bool choose_windows(struct fetch *f, const char *sql, bool times)
 	bool good =
 	    times ? asprintf(&when,
 			     "toInt64(greatest(0, intDiv(w.1 - %" PRId64 " - 1, %" PRId64
-			     "))) AS k, toInt64(intDiv(least(w.4, w.1 + intDiv((w.1 - "
-			     "w.2) * 3, 2) + 1) - %" PRId64 " - 1, %" PRId64 ")) AS until",
+			     "))) AS k, toInt64(intDiv(least(w.4, " LASTS ") - %" PRId64
+			     " - 1, %" PRId64 ")) AS until",
 			     f->begin_ns, f->profile.step_ns, f->begin_ns, f->profile.step_ns) > 0
-		  : asprintf(&when, "toInt64(0) AS k, toInt64(w.4 = %s) AS until", NO_NEXT) > 0;
+		  : asprintf(&when,
+			     "toInt64(0) AS k, toInt64(w.4 = " NO_NEXT " AND (w.5 = 1 OR " LASTS
+			     " > %" PRId64 ")) AS until",
+			     f->end_ns) > 0;
 
 	good =
 	    good &&
-	    asprintf(
-		&f->moments,
-		"SELECT w.3 AS push, %s FROM (SELECT arrayJoin(arrayMap((x, next) -> (x.1, "
-		"x.2, x.3, next), a, arrayPushBack(arrayMap(x -> x.1, arraySlice(a, 2)), " NO_NEXT
-		"))) AS w FROM (SELECT arraySort(groupArray((e, b, p))) AS a FROM "
-		"(SELECT min(push) AS p, argMin(end_ns, push) AS e, argMin(begin_ns, "
-		"push) AS b, any(process) AS o FROM %s.windows WHERE %s GROUP BY window) "
-		"GROUP BY o))",
-		when, f->url->database, sql) > 0;
+	    asprintf(&f->moments,
+		     "SELECT w.3 AS push, %s, o AS one, w.5 AS share FROM (SELECT o, "
+		     "arrayJoin(arrayMap((x, next) -> (x.1, x.2, x.3, next, x.4), a, "
+		     "arrayPushBack(arrayMap(x -> x.1, arraySlice(a, 2)), " NO_NEXT "))) AS w FROM "
+		     "(SELECT o, arraySort(groupArray((e, b, p, s))) AS a FROM "
+		     "(SELECT min(push) AS p, argMin(end_ns, push) AS e, argMin(begin_ns, "
+		     "push) AS b, argMin(share, push) AS s, any(process) AS o FROM %s.windows "
+		     "WHERE %s GROUP BY window) GROUP BY o))",
+		     when, f->url->database, sql) > 0;
 	free(when);
 	return good || no_memory(f);
 }
@@ -325,11 +340,50 @@ static bool add_stack(struct fetch *f, struct row_binary *r)
 		figures.error[i].bytes_variance = row_binary_real(r);
 		figures.error[i].blocks_variance = row_binary_real(r);
 		figures.error[i].samples = row_binary_fixed(r, 8);
+		figures.error[i].choice_bytes = row_binary_real(r);
+		figures.error[i].choice_blocks = row_binary_real(r);
 		f->variance[i] += figures.error[i].bytes_variance;
+		f->choice[i] += figures.error[i].choice_bytes;
 	}
 	f->bytes[ERROR_ALLOCATED] += sums.allocated_bytes;
 	f->bytes[ERROR_LIVE] += sums.live_bytes;
 	return !heap_profile_row(&f->profile, &figures) || no_memory(f);
+}
+
+/*
+ * The standard errors of each stack's sums from the choice of processes. When each process is taken with the
+ * chance p, and y is what one that was taken stands for, of which v is the variance of sampling, then
+ * the sum of (1 - p) (y^2 - v) estimates the variance of the sum (D. Horvitz and D. Thompson, Journal of the
+ * American Statistical Association 47, 1952). For ANY LEFT JOIN; or columns of zeros.
+ */
+static bool choice_of(const struct fetch *f, uint32_t last, char **sql)
+{
+	return (f->chosen
+		    ? asprintf(
+			  sql,
+			  "ANY LEFT JOIN (SELECT stack, "
+			  "sqrt(greatest(0, sum(c * (ab * ab - abv)))) AS cab, "
+			  "sqrt(greatest(0, sum(c * (an * an - anv)))) AS can, "
+			  "sqrt(greatest(0, sum(c * (lb * lb - lbv)))) AS clb, "
+			  "sqrt(greatest(0, sum(c * (ln * ln - lnv)))) AS cln FROM ("
+			  "SELECT stack, one, max(1 - share) AS c, sum(allocated_bytes) AS ab, "
+			  "sum(allocated_bytes_variance) AS abv, sum(allocated_blocks) AS an, "
+			  "sum(allocated_blocks_variance) AS anv, "
+			  "sum(live_bytes * (%u < until)) AS lb, "
+			  "sum(live_bytes_variance * (%u < until)) AS lbv, "
+			  "sum(live_blocks * (%u < until)) AS ln, "
+			  "sum(live_blocks_variance * (%u < until)) AS lnv FROM "
+			  "(SELECT stack, push, allocated_bytes, allocated_blocks, "
+			  "allocated_bytes_variance, allocated_blocks_variance, live_bytes, "
+			  "live_blocks, live_bytes_variance, live_blocks_variance "
+			  "FROM %s.samples WHERE %s) GLOBAL ANY INNER JOIN (%s) USING push "
+			  "GROUP BY stack, one) GROUP BY stack) USING stack",
+			  last, last, last, last, f->url->database, f->counted, f->moments)
+		    : asprintf(sql,
+			       "ANY LEFT JOIN (SELECT toUInt64(0) AS stack, toFloat64(0) AS cab, "
+			       "toFloat64(0) AS can, toFloat64(0) AS clb, "
+			       "toFloat64(0) AS cln) USING stack")) > 0 ||
+	       no_memory(f);
 }
 
 /* One row for each stack, with an array of its steps. */
@@ -337,10 +391,17 @@ static bool fetch_stacks(struct fetch *f)
 {
 	uint32_t last = f->profile.steps ? f->profile.steps - 1 : 0;
 	size_t size;
-	char *answer = ask(
+	char *choice = NULL, *answer;
+	struct row_binary r = {0};
+	bool good;
+
+	if (!choice_of(f, last, &choice))
+		return false;
+	answer = ask(
 	    f, &size,
-	    "SELECT frames, points, abv, anv, toUInt64(asm), lbv, lnv, toUInt64(lsm) FROM ("
-	    "SELECT stack, arraySort(groupArray((toUInt32(step), ab, an, lb, ln))) AS points, "
+	    "SELECT frames, points, abv, anv, toUInt64(asm), cab, can, lbv, lnv, toUInt64(lsm), "
+	    "clb, cln FROM (SELECT * FROM (SELECT stack, arraySort(groupArray((toUInt32(step), ab, "
+	    "an, lb, ln))) AS points, "
 	    "sum(sabv) AS abv, sum(sanv) AS anv, sum(sasm) AS asm, "
 	    "sum(slbv * (step = %u)) AS lbv, sum(slnv * (step = %u)) AS lnv, "
 	    "sum(slsm * (step = %u)) AS lsm FROM ("
@@ -360,13 +421,14 @@ static bool fetch_stacks(struct fetch *f)
 	    "live_bytes_variance, live_blocks_variance, live_samples "
 	    "FROM %s.samples WHERE %s) GLOBAL ANY INNER JOIN (%s) USING push) "
 	    "GROUP BY stack, step) GROUP BY stack"
-	    ") ANY INNER JOIN (SELECT stack, frames FROM %s.stacks WHERE stack IN (SELECT "
+	    ") %s) ANY INNER JOIN (SELECT stack, frames FROM %s.stacks WHERE stack IN (SELECT "
 	    "stack FROM %s.samples WHERE %s)) USING stack FORMAT RowBinary",
-	    last, last, last, last + 1, f->url->database, f->counted, f->moments, f->url->database,
-	    f->url->database, f->counted);
-	struct row_binary r = {(uint8_t *)answer, (uint8_t *)answer + (answer ? size : 0), false};
-	bool good = answer != NULL;
-
+	    last, last, last, last + 1, f->url->database, f->counted, f->moments, choice,
+	    f->url->database, f->url->database, f->counted);
+	free(choice);
+	good = answer != NULL;
+	if (good)
+		r = (struct row_binary){(uint8_t *)answer, (uint8_t *)answer + size, false};
 	while (good && r.at < r.end)
 		good = add_stack(f, &r);
 	if (good && r.short_)
@@ -375,13 +437,21 @@ static bool fetch_stacks(struct fetch *f)
 	return good;
 }
 
+/* Half of the 95 % interval. */
+static double within(const struct fetch *f, enum trace_error_sum of)
+{
+	return 1.96 * sqrt(f->variance[of] + f->choice[of] * f->choice[of]);
+}
+
 /* The sums with their 95 % intervals, which the rows of the trace do not have. */
 static bool describe(struct fetch *f, const struct windows *w, const char *name)
 {
 	struct recording *t = f->profile.tables;
 
-	if (!w->exact) {
-		f->profile.interval = w->interval > 1 ? w->interval : 2;
+	if (!w->exact || f->chosen) {
+		double interval = (double)w->interval / (f->chosen ? w->share : 1);
+
+		f->profile.interval = interval > 1 ? whole(interval) : 2;
 		f->profile.errors = true;
 	}
 	t->info.start_real_ns = f->profile.steps ? f->begin_ns : w->begin_ns;
@@ -392,10 +462,9 @@ static bool describe(struct fetch *f, const struct windows *w, const char *name)
 		   "the sum of %llu process%s of %llu host%s: allocated %.4g MB ±%.2g, live at "
 		   "%s %.4g MB ±%.2g",
 		   w->count, w->count == 1 ? "" : "es", w->hosts, w->hosts == 1 ? "" : "s",
-		   f->bytes[ERROR_ALLOCATED] / 0x1p20,
-		   1.96 * sqrt(f->variance[ERROR_ALLOCATED]) / 0x1p20,
+		   f->bytes[ERROR_ALLOCATED] / 0x1p20, within(f, ERROR_ALLOCATED) / 0x1p20,
 		   f->profile.steps ? "the end of the time" : "their ends",
-		   f->bytes[ERROR_LIVE] / 0x1p20, 1.96 * sqrt(f->variance[ERROR_LIVE]) / 0x1p20) ||
+		   f->bytes[ERROR_LIVE] / 0x1p20, within(f, ERROR_LIVE) / 0x1p20) ||
 	       no_memory(f);
 }
 

@@ -10,18 +10,26 @@
 #include "fleet/row_binary.h"
 #include "format/numbering.h"
 
-/* From the inside: windows that count, processes, hosts, groups. Names differ from those of the columns,
- * as the server would put one in the place of the other. */
+/*
+ * From the inside: windows that count, processes, hosts, groups. Names differ from those of the columns, as
+ * the server would put one in the place of the other. A process that was chosen with a share stands for
+ * one process in that share, as long as its last window lasts (fleet_fetch.c).
+ */
 static const char question[] =
-    "SELECT g4, toUInt64(sum(n3)), toUInt64(count()), sum(a3), sum(l3), avg(m3), "
-    "if(count() > 1, 1.96 * sqrt(varSamp(m3) / count()), nan), toUInt64(max(r3)), toInt64(max(e3)) "
-    "FROM (SELECT g2 AS g4, h2, count() AS n3, sum(a2) AS a3, sum(l2) AS l3, avg(l2) AS m3, "
-    "max(r2) AS r3, max(e2) AS e3 FROM "
+    "SELECT g4, toUInt64(sum(n3)), toUInt64(count()), sum(a3), sum(l3), sum(w3), "
+    "avgIf(l3 / w3, w3 > 0), "
+    "if(countIf(w3 > 0) > 1, 1.96 * sqrt(varSampIf(l3 / w3, w3 > 0) / countIf(w3 > 0)), nan), "
+    "toUInt64(max(r3)), toInt64(max(e3)) "
+    "FROM (SELECT g2 AS g4, h2, count() AS n3, sum(a2) AS a3, sum(l2 * c2) AS l3, "
+    "sum(c2 / s2) AS w3, max(r2) AS r3, max(e2) AS e3 FROM "
     "(SELECT o1, any(g1) AS g2, any(h1) AS h2, sum(a1) AS a2, argMax(l1, e1) AS l2, max(r1) AS r2, "
-    "max(e1) AS e2 FROM "
+    "max(e1) AS e2, argMax(s1, e1) AS s2, "
+    "toUInt8(s2 = 1 OR e2 + e2 - argMax(b1, e1) > (SELECT max(end_ns) FROM %s.windows WHERE %s)) "
+    "AS c2 FROM "
     "(SELECT window, any(process) AS o1, any(%s) AS g1, any(host) AS h1, "
     "argMin(allocated_bytes, push) AS a1, argMin(live_bytes, push) AS l1, "
-    "argMin(greatest(rss_bytes, rss_most_bytes), push) AS r1, argMin(end_ns, push) AS e1 "
+    "argMin(greatest(rss_bytes, rss_most_bytes), push) AS r1, argMin(end_ns, push) AS e1, "
+    "argMin(begin_ns, push) AS b1, argMin(share, push) AS s1 "
     "FROM %s.windows WHERE %s GROUP BY window) GROUP BY o1) GROUP BY g2, h2) GROUP BY g4 "
     "ORDER BY sum(l3) DESC, g4 FORMAT RowBinary";
 
@@ -38,6 +46,7 @@ static bool take_group(struct fleet_groups *groups, struct row_binary *r)
 	g.hosts = row_binary_fixed(r, 8);
 	g.allocated_bytes = row_binary_real(r);
 	g.live_bytes = row_binary_real(r);
+	g.stands_for = row_binary_real(r);
 	g.live_each = row_binary_real(r);
 	g.live_each_within = row_binary_real(r);
 	g.rss_most_bytes = row_binary_fixed(r, 8);
@@ -57,7 +66,7 @@ bool fleet_groups_fetch(struct clickhouse *c, const struct server_url *url, cons
 	size_t size = 0;
 
 	*groups = (struct fleet_groups){0};
-	good = asprintf(&statement, question, by, url->database, sql) > 0;
+	good = asprintf(&statement, question, url->database, sql, by, url->database, sql) > 0;
 	if (!good)
 		snprintf(why, CLICKHOUSE_WHY, "out of memory");
 	good = good && !clickhouse_run(c, statement, NULL, 0, &answer, &size, why);

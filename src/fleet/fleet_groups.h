@@ -12,6 +12,8 @@ struct fleet_group {
 	uint64_t processes, hosts;
 	double allocated_bytes; /* of all */
 	double live_bytes;	/* of all, at the end of the last window of each */
+	double
+	    stands_for; /* processes: more when they were chosen with a share, and estimated then */
 	/* A host's mean of what a process has live, as mean over the hosts; and half of its 95 %
 	 * interval, from what differs between hosts, which includes the error of sampling. NAN: there
 	 * are fewer than two hosts. */

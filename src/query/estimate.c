@@ -44,7 +44,10 @@ void tally_add_sum(struct tally *t, double interval, const struct estimated_sum 
 	double mean = sum->blocks > 0 ? fmax(1, sum->bytes / sum->blocks) : 1;
 	double n = sum->samples, heaviest;
 
-	if (sum->samples == 0 || (sum->bytes_stderror == 0 && sum->blocks_stderror == 0)) {
+	t->choice_bytes += sum->choice_bytes;
+	t->choice_blocks += sum->choice_blocks;
+	if (sum->samples == 0 || (sum->bytes_stderror == 0 && sum->blocks_stderror == 0 &&
+				  sum->choice_bytes == 0 && sum->choice_blocks == 0)) {
 		t->exact_bytes += sum->bytes;
 		t->exact_blocks += sum->blocks;
 		t->exact_count += (uint64_t)sum->blocks;
@@ -75,6 +78,8 @@ void tally_merge(struct tally *into, const struct tally *from)
 	into->variance_blocks += from->variance_blocks;
 	into->shared_bytes += from->shared_bytes;
 	into->shared_blocks += from->shared_blocks;
+	into->choice_bytes += from->choice_bytes;
+	into->choice_blocks += from->choice_blocks;
 	into->seen_bytes += from->seen_bytes;
 	into->log_size += from->log_size;
 	into->log_size_squared += from->log_size_squared;
@@ -353,6 +358,19 @@ static double strata_say(uint32_t n)
 	return n > FEW ? 1 - pow((double)FEW / n, 1.5) : 0;
 }
 
+/* Of the bytes and the blocks. */
+static double bytes_variance(const struct tally *t, double shared)
+{
+	return fmax(0, t->variance_bytes - shared * t->shared_bytes) +
+	       t->choice_bytes * t->choice_bytes;
+}
+
+static double blocks_variance(const struct tally *t, double shared)
+{
+	return fmax(0, t->variance_blocks - shared * t->shared_blocks) +
+	       t->choice_blocks * t->choice_blocks;
+}
+
 static struct mayfly_estimate sampled_estimate(const struct tally *t, struct unseen unseen)
 {
 	uint32_t n = t->seen_blocks;
@@ -362,12 +380,10 @@ static struct mayfly_estimate sampled_estimate(const struct tally *t, struct uns
 	double more = n > FEW ? 0.5 : 1;
 	/* The row's own samples may come from a time with a smaller interval. */
 	double interval = fmax(t->largest_interval, unseen.interval);
-	const struct sampled bytes = {t->exact_bytes, t->sampled_bytes,
-				      fmax(0, t->variance_bytes - shared * t->shared_bytes),
+	const struct sampled bytes = {t->exact_bytes, t->sampled_bytes, bytes_variance(t, shared),
 				      t->seen_bytes, n};
 	const struct sampled blocks = {t->exact_blocks, t->sampled_blocks,
-				       fmax(0, t->variance_blocks - shared * t->shared_blocks), n,
-				       n};
+				       blocks_variance(t, shared), n, n};
 	struct mayfly_estimate e = {.samples = n + t->exact_count};
 
 	e.bytes = sampled_figure(&bytes, more * interval);
@@ -440,8 +456,8 @@ struct tally_brief tally_brief(const struct tally *t)
 	return (struct tally_brief){
 	    .bytes = t->exact_bytes + t->sampled_bytes,
 	    .blocks = t->exact_blocks + t->sampled_blocks,
-	    .bytes_stderror = sqrt(fmax(0, t->variance_bytes - shared * t->shared_bytes)),
-	    .blocks_stderror = sqrt(fmax(0, t->variance_blocks - shared * t->shared_blocks)),
+	    .bytes_stderror = sqrt(bytes_variance(t, shared)),
+	    .blocks_stderror = sqrt(blocks_variance(t, shared)),
 	    .samples = t->seen_blocks + t->exact_count,
 	};
 }

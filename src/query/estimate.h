@@ -21,9 +21,10 @@ struct tally {
 	double variance_bytes, variance_blocks; /* as if samples were independent */
 	/* What of that does not exist, as samples of one stratum exclude each other: strata.h. */
 	double shared_bytes, shared_blocks;
-	double seen_bytes;		   /* unweighted bytes of the sampled blocks */
-	double log_size, log_size_squared; /* sums over the sampled blocks */
-	uint32_t seen_blocks;		   /* number of sampled blocks */
+	double choice_bytes, choice_blocks; /* struct estimated_sum */
+	double seen_bytes;		    /* unweighted bytes of the sampled blocks */
+	double log_size, log_size_squared;  /* sums over the sampled blocks */
+	uint32_t seen_blocks;		    /* number of sampled blocks */
 	uint64_t exact_count;
 	double largest_interval; /* R of the coarsest sample */
 	double heaviest_block;	 /* the largest weight in blocks of a sample */
@@ -37,6 +38,9 @@ void tally_add(struct tally *t, enum mayfly_sampler sampler, double interval, ui
  * samples would have told is taken from the mean size. */
 struct estimated_sum {
 	double bytes, blocks, bytes_stderror, blocks_stderror;
+	/* Standard errors that all sums of the trace have in common: they add up as they are, not as
+	 * squares, since what was left out is left out of all. Independent of the others. */
+	double choice_bytes, choice_blocks;
 	uint32_t samples;
 };
 void tally_add_sum(struct tally *t, double interval, const struct estimated_sum *sum);

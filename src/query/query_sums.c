@@ -678,6 +678,8 @@ static void estimate_sum(const struct query_state *s, uint32_t node, const struc
 	sum->samples = (uint32_t)ceil(error->of[of].samples * fmin(1, blocks));
 	sum->bytes_stderror = error->of[of].bytes * sqrt(bytes);
 	sum->blocks_stderror = error->of[of].blocks * sqrt(blocks);
+	sum->choice_bytes = error->of[of].choice_bytes * bytes;
+	sum->choice_blocks = error->of[of].choice_blocks * blocks;
 }
 
 /* The sums of the nodes are complete: they become estimates. part: they may be of a part of the

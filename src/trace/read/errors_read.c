@@ -11,8 +11,11 @@ static bool read_sum(struct chunk_reader *c, unsigned sum, struct trace_error *e
 	const uint64_t *bytes = chunk_numbers(c, COLUMN_ERROR_BYTES + step, count);
 	const uint64_t *blocks = chunk_numbers(c, COLUMN_ERROR_BLOCKS + step, count);
 	const uint64_t *samples = chunk_numbers(c, COLUMN_ERROR_SAMPLES + step, count);
+	unsigned choice = sum * COLUMN_CHOICE_STEP;
+	const uint64_t *choice_bytes = chunk_numbers(c, COLUMN_CHOICE_BYTES + choice, count);
+	const uint64_t *choice_blocks = chunk_numbers(c, COLUMN_CHOICE_BLOCKS + choice, count);
 
-	if (!bytes || !blocks || !samples)
+	if (!bytes || !blocks || !samples || !choice_bytes || !choice_blocks)
 		return false;
 	for (size_t i = 0; i < count; i++) {
 		/* More samples than that say the same. */
@@ -20,6 +23,8 @@ static bool read_sum(struct chunk_reader *c, unsigned sum, struct trace_error *e
 		    samples[i] < UINT32_MAX ? (uint32_t)samples[i] : UINT32_MAX;
 		error[i].of[sum].bytes = (double)bytes[i];
 		error[i].of[sum].blocks = (double)blocks[i] / ERROR_BLOCK;
+		error[i].of[sum].choice_bytes = (double)choice_bytes[i];
+		error[i].of[sum].choice_blocks = (double)choice_blocks[i] / ERROR_BLOCK;
 	}
 	return true;
 }
@@ -49,7 +54,7 @@ void errors_read(struct mayfly_trace *t, struct chunk_reader *c)
 	size_t room = 0;
 	bool good;
 
-	if (!chunk_columns(c, 0x2aaa))
+	if (!chunk_columns(c, 0x2aaaaa))
 		return;
 	if (count > t->info.nodes)
 		chunk_fail(c, MAYFLY_E_DAMAGED);

@@ -64,7 +64,8 @@ struct trace_error {
 	uint32_t node;
 	struct {
 		uint32_t samples;
-		double bytes, blocks; /* standard errors */
+		double bytes, blocks;		    /* standard errors */
+		double choice_bytes, choice_blocks; /* those that add up */
 	} of[ERROR_SUMS];
 };
 

@@ -9,6 +9,8 @@
 /* Of a sum that was estimated from so many samples. */
 struct sum_error {
 	double bytes_variance, blocks_variance;
+	/* Standard errors from what all stacks have in common: which processes were chosen. They add up. */
+	double choice_bytes, choice_blocks;
 	uint64_t samples;
 };
 
