@@ -685,7 +685,19 @@ def questions():
         check("the sum of 2 processes of 1 host" in text and "keep_b" in text, text)
         text = good("diff", s.url() + "?host=one", s.url() + "?host=two")
         check("keep_b" in text, text)
-        for question, word in (("?host=three", "no windows"), ("?hots=one", "hots"), ("?from=soon", "soon"),
+        mean = report(s.url() + "?host=one&per=process", "--metric", "allocated", "--all")
+        whole = report(s.url() + "?host=one", "--metric", "allocated", "--all")
+        for one, other in zip(mean["rows"], whole["rows"]):
+            check(abs(one["self"]["bytes"]["estimate"] - other["self"]["bytes"]["estimate"] / 2) <= 1, one, other)
+        text = good("check", "--max-increase", "allocated=50%", "--baseline", s.url() + "?host=one&per=process", traces[2])
+        base = float(re.search(r"baseline, ([\d.]+) MB", text).group(1))
+        check(abs(base - mean["total"]["bytes"]["estimate"] * 1.5 / 2 ** 20) < 0.2, text, mean["total"])
+        check("add per=process" in run([MAYFLY, "check", "--max-increase", "1%", "--baseline", s.url(), traces[2]],
+                                       env=environment()).err.decode(), "a sum as baseline")
+        for by in ("host", "version", "service", "label.ring"):
+            same(good("report", "--by", by, s.url()), good("fleet", "list", "--by", by, s.url()), by)
+        same(run([MAYFLY, "report", "--by", "host", traces[0]], env=environment()).code, 2)
+        for question, word in (("?per=host", "is not 'process'"), ("?per=process&every=1h", "do not go together"), ("?host=three", "no windows"), ("?hots=one", "hots"), ("?from=soon", "soon"),
                                ("?every=5", "'5' is not a length"), ("?every=0s", "'0s' is not"), ("?every=-1h", "'-1h' is"),
                                ("?host", "KEY=VALUE"), ("?host=%zz", "KEY=VALUE"), ("?label.=x", "label")):
             check(word in fails("report", s.url() + question), question)

@@ -4,6 +4,7 @@
 #include "cli/option_table.h"
 #include "cli/question_said.h"
 #include "cli/cli.h"
+#include "cli/fleet_trace.h"
 
 #include "question/option_values.h"
 
@@ -57,6 +58,10 @@ static bool limits_agree(const struct check *c)
 	if (limits_are_relative(&c->limits) && !c->baseline_path)
 		return cli_refuse(
 		    "a limit on an increase needs a trace to compare with: --baseline FILE");
+	if (c->baseline_path && fleet_is_sum(c->baseline_path))
+		return cli_refuse(
+		    "--baseline: this question is answered by the sum of all processes; add "
+		    "per=process for their mean");
 	if (c->baseline_path && !limits_are_relative(&c->limits))
 		return cli_refuse(
 		    "--baseline: nothing is compared with it; add --max-increase 10%%");

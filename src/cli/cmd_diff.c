@@ -599,7 +599,7 @@ static int run(struct comparison *c)
 	c->diff.before = before->file.trace;
 	c->diff.after = after->file.trace;
 	c->diff.query = &before->q.query;
-	if (fleet_is_timeless(before->path) && fleet_is_timeless(after->path) && !ask_hosts(c))
+	if (fleet_is_sum(before->path) && fleet_is_sum(after->path) && !ask_hosts(c))
 		return CLI_FAILED;
 	error = compare(c, &d);
 	if (error == MAYFLY_E_ABSENT &&

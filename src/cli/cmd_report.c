@@ -6,6 +6,7 @@
  * file does what.
  */
 #include "cli/cli.h"
+#include "cli/fleet_list.h"
 #include "cli/option_table.h"
 #include "cli/question_said.h"
 #include "cli/own_rule_files.h"
@@ -15,6 +16,7 @@
 
 #include "question/option_values.h"
 
+#include "fleet/server_url.h"
 #include "answer/trace_facts.h"
 #include "query/grouping.h"
 
@@ -132,6 +134,13 @@ static bool take_by(const struct given *given, void *to)
 	struct report *r = to;
 	int choice;
 
+	r->fleet_by = NULL;
+	if (!strcmp(given->value, "host") || !strcmp(given->value, "version") ||
+	    !strcmp(given->value, "service") ||
+	    !strncmp(given->value, "label.", strlen("label."))) {
+		r->fleet_by = given->value;
+		return true;
+	}
 	if (strncmp(given->value, "label:", strlen("label:")) != 0 &&
 	    !option_choice(given->option, given->value, by_words, &choice, given->complaint))
 		return false;
@@ -386,8 +395,22 @@ static int report_many(struct report *r, int count, char **path)
 	return report_print_many(r, count, path);
 }
 
+/* Rows that are processes instead of code. */
+static int report_processes(const struct report *r, int argc, char **argv)
+{
+	const struct fleet_login login = {0};
+
+	if (argc - optind != 1 || !server_url_is(argv[optind]))
+		return cli_usage("--by %s is of a question to a fleet's database, as "
+				 "clickhouse://HOST/DATABASE?service=api",
+				 r->fleet_by);
+	return fleet_list(r->fleet_by, argv[optind], &login, r->json);
+}
+
 static int report_named(struct report *r, int argc, char **argv)
 {
+	if (r->fleet_by)
+		return report_processes(r, argc, argv);
 	if (report_is_many(argc - optind, argv + optind))
 		return report_many(r, argc - optind, argv + optind);
 	return one_named(argc, argv, "trace") ? open_and_run(r, argv[optind]) : CLI_USAGE;

@@ -19,7 +19,7 @@ struct fleet_hosts {
 	struct diff_host_group *group;
 };
 
-/* False after a line on stderr. address: a question without every=. */
+/* False after a line on stderr. address: fleet_is_sum(). */
 bool fleet_hosts_ask(const char *address, struct fleet_hosts *hosts);
 void fleet_hosts_free(struct fleet_hosts *hosts);
 

@@ -28,19 +28,26 @@ bool fleet_fetch_file(struct clickhouse *c, const struct server_url *url, const 
 	return true;
 }
 
-bool fleet_is_timeless(const char *address)
+static bool asks_for(const char *address, const char *key)
 {
-	const char *question = strchr(address, '?');
+	size_t length = strlen(key);
 
-	return server_url_is(address) &&
-	       !(question && (strstr(question, "?every=") || strstr(question, "&every=")));
+	for (const char *at = strchr(address, '?'); at; at = strchr(at + 1, '&'))
+		if (!strncmp(at + 1, key, length) && at[1 + length] == '=')
+			return true;
+	return false;
+}
+
+bool fleet_is_sum(const char *address)
+{
+	return server_url_is(address) && !asks_for(address, "every") && !asks_for(address, "per");
 }
 
 char *fleet_over_time(const char *address)
 {
 	char *asked = NULL;
 
-	if (!fleet_is_timeless(address))
+	if (!fleet_is_sum(address))
 		return strdup(address);
 	return asprintf(&asked, "%s%severy=auto", address, strchr(address, '?') ? "&" : "?") < 0
 		   ? NULL

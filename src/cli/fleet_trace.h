@@ -7,9 +7,9 @@
 #include "fleet/clickhouse.h"
 #include "fleet/fleet_filter.h"
 
-/* Whether it is a question, and one without every=. */
-bool fleet_is_timeless(const char *address);
-/* A copy of what a command was given, for one that shows times: of an address that does not say every=, with
+/* Whether it is a question, and one without every= and per=. */
+bool fleet_is_sum(const char *address);
+/* A copy of what a command was given, for one that shows times: of an address that fleet_is_sum(), with
  * every=auto. NULL: out of memory. */
 char *fleet_over_time(const char *address);
 /* False after a line on stderr. */

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "convert/import/heap_profile.h"
+#include "fleet/fleet_groups.h"
 #include "fleet/row_binary.h"
 #include "format/numbering.h"
 
@@ -29,6 +30,7 @@ struct fetch {
 	int64_t begin_ns; /* of the first step of time */
 	int64_t end_ns;	  /* of the last window */
 	bool chosen;	  /* some processes stand for others, which were not recorded */
+	double processes; /* that the sums are divided by: 1, or all */
 	/* Of all stacks; choice: the standard error from that. */
 	double bytes[ERROR_SUMS], variance[ERROR_SUMS], choice[ERROR_SUMS];
 	struct heap_profile profile;
@@ -171,6 +173,19 @@ static bool fetch_windows(struct fetch *f, struct windows *w)
 	return good && w->count;
 }
 
+/* Those that the sums stand for. */
+static bool count_processes(struct fetch *f, const char *sql)
+{
+	struct fleet_groups all;
+
+	if (!fleet_groups_fetch(f->c, f->url, "''", sql, &all, f->why))
+		return false;
+	if (all.count && all.group[0].stands_for > 0)
+		f->processes = all.group[0].stands_for;
+	fleet_groups_free(&all);
+	return true;
+}
+
 #define SECOND INT64_C(1000000000)
 
 /* A length of steps that a reader of a time axis expects, so that there are few enough, and that each has a
@@ -302,10 +317,10 @@ static bool add_points(struct fetch *f, struct row_binary *r, struct sums *sums)
 	for (size_t i = 0; i < points; i++) {
 		uint64_t step = row_binary_fixed(r, 4);
 
-		sums->allocated_bytes += row_binary_real(r);
-		sums->allocated += row_binary_real(r);
-		sums->live_bytes = row_binary_real(r);
-		sums->live = row_binary_real(r);
+		sums->allocated_bytes += row_binary_real(r) / f->processes;
+		sums->allocated += row_binary_real(r) / f->processes;
+		sums->live_bytes = row_binary_real(r) / f->processes;
+		sums->live = row_binary_real(r) / f->processes;
 		if (step < next || step >= steps) {
 			snprintf(f->why, CLICKHOUSE_WHY,
 				 "its answer has another form than was asked for");
@@ -323,6 +338,7 @@ static bool add_points(struct fetch *f, struct row_binary *r, struct sums *sums)
 static bool add_stack(struct fetch *f, struct row_binary *r)
 {
 	size_t depth = row_binary_length(r, 8);
+	double square = f->processes * f->processes;
 	struct heap_figures figures;
 	struct sums sums = {0};
 
@@ -337,11 +353,11 @@ static bool add_stack(struct fetch *f, struct row_binary *r)
 		return false;
 	figures = figures_of(&sums);
 	for (size_t i = 0; i < ERROR_SUMS; i++) {
-		figures.error[i].bytes_variance = row_binary_real(r);
-		figures.error[i].blocks_variance = row_binary_real(r);
+		figures.error[i].bytes_variance = row_binary_real(r) / square;
+		figures.error[i].blocks_variance = row_binary_real(r) / square;
 		figures.error[i].samples = row_binary_fixed(r, 8);
-		figures.error[i].choice_bytes = row_binary_real(r);
-		figures.error[i].choice_blocks = row_binary_real(r);
+		figures.error[i].choice_bytes = row_binary_real(r) / f->processes;
+		figures.error[i].choice_blocks = row_binary_real(r) / f->processes;
 		f->variance[i] += figures.error[i].bytes_variance;
 		f->choice[i] += figures.error[i].choice_bytes;
 	}
@@ -449,7 +465,7 @@ static bool describe(struct fetch *f, const struct windows *w, const char *name)
 	struct recording *t = f->profile.tables;
 
 	if (!w->exact || f->chosen) {
-		double interval = (double)w->interval / (f->chosen ? w->share : 1);
+		double interval = (double)w->interval / (f->chosen ? w->share : 1) / f->processes;
 
 		f->profile.interval = interval > 1 ? whole(interval) : 2;
 		f->profile.errors = true;
@@ -459,10 +475,11 @@ static bool describe(struct fetch *f, const struct windows *w, const char *name)
 	t->program = recording_string(t, name, strlen(name));
 	return !import_describe(
 		   t, "",
-		   "the sum of %llu process%s of %llu host%s: allocated %.4g MB ±%.2g, live at "
+		   "the %s of %llu process%s of %llu host%s: allocated %.4g MB ±%.2g, live at "
 		   "%s %.4g MB ±%.2g",
-		   w->count, w->count == 1 ? "" : "es", w->hosts, w->hosts == 1 ? "" : "s",
-		   f->bytes[ERROR_ALLOCATED] / 0x1p20, within(f, ERROR_ALLOCATED) / 0x1p20,
+		   f->processes == 1 ? "sum" : "mean", w->count, w->count == 1 ? "" : "es",
+		   w->hosts, w->hosts == 1 ? "" : "s", f->bytes[ERROR_ALLOCATED] / 0x1p20,
+		   within(f, ERROR_ALLOCATED) / 0x1p20,
 		   f->profile.steps ? "the end of the time" : "their ends",
 		   f->bytes[ERROR_LIVE] / 0x1p20, within(f, ERROR_LIVE) / 0x1p20) ||
 	       no_memory(f);
@@ -473,7 +490,7 @@ bool fleet_fetch(struct clickhouse *c, const struct server_url *url, const char 
 {
 	const char *sql = (const char *)filter->sql.at;
 	bool times = filter->every_ns != 0;
-	struct fetch f = {.c = c, .url = url, .why = why};
+	struct fetch f = {.c = c, .url = url, .why = why, .processes = 1};
 	struct import_options options = {0};
 	struct windows w;
 	int error = 0;
@@ -486,10 +503,10 @@ bool fleet_fetch(struct clickhouse *c, const struct server_url *url, const char 
 			url->database, sql) > 0;
 	if (!good)
 		no_memory(&f);
-	good = good && fetch_windows(&f, &w) &&
-	       (!times || choose_steps(&f, &w, filter->every_ns)) &&
-	       choose_windows(&f, sql, times) && fetch_frames(&f) && fetch_stacks(&f) &&
-	       describe(&f, &w, name);
+	good =
+	    good && fetch_windows(&f, &w) && (!filter->per_process || count_processes(&f, sql)) &&
+	    (!times || choose_steps(&f, &w, filter->every_ns)) && choose_windows(&f, sql, times) &&
+	    fetch_frames(&f) && fetch_stacks(&f) && describe(&f, &w, name);
 	if (good)
 		error = heap_profile_write(&f.profile, &options, sink, context);
 	if (error)

@@ -172,7 +172,7 @@ static bool add_pair(const struct pair *p, int64_t now_s, struct bytes *sql, cha
 	} else {
 		return wrong(why,
 			     "'%.40s' is not one of service, version, host, program, label.KEY, "
-			     "from, to, every",
+			     "from, to, every, per",
 			     p->key);
 	}
 	put_value(sql, p->value);
@@ -218,6 +218,10 @@ bool fleet_filter_read(const char *url, int64_t now_s, struct fleet_filter *filt
 		good = at || wrong(why, "what follows '?' is not KEY=VALUE&KEY=VALUE");
 		if (good && !strcmp(p->key, "every")) {
 			good = read_every(p, &filter->every_ns, why);
+		} else if (good && !strcmp(p->key, "per")) {
+			filter->per_process = !strcmp(p->value, "process");
+			good = filter->per_process ||
+			       wrong(why, "per: '%.40s' is not 'process'", p->value);
 		} else if (good) {
 			put(&filter->sql, " AND ");
 			good = add_pair(p, now_s, &filter->sql, why);
@@ -225,5 +229,7 @@ bool fleet_filter_read(const char *url, int64_t now_s, struct fleet_filter *filt
 	}
 	free(p);
 	bytes_put(&filter->sql, "", 1);
+	if (good && filter->per_process && filter->every_ns)
+		good = wrong(why, "per=process and every= do not go together");
 	return good && (!filter->sql.failed || wrong(why, "out of memory"));
 }

@@ -11,6 +11,7 @@
  * and how the answer is given:
  *
  *	every=5m  every=auto			over time, in steps of that length (s, m, h, d, w)
+ *	per=process				the mean of a process, not the sum of all
  */
 #ifndef MAYFLY_FLEET_FILTER_H
 #define MAYFLY_FLEET_FILTER_H
@@ -26,6 +27,7 @@ struct fleet_filter {
 	struct bytes
 	    sql; /* ends with a zero byte: a condition on the table windows, "1" when all are meant */
 	int64_t every_ns; /* 0: without times; -1: in steps that fit */
+	bool per_process; /* not with times */
 };
 
 /* Values are %-decoded; in the SQL they are hexadecimal, so they may have any bytes. The caller frees
