@@ -43,6 +43,18 @@ def compile_with_null_tracker(name, work):
     return out
 
 
+def compile_with_memtrace(name, work):
+    """None when the library memtrace is not here, as in Debian."""
+    packages = ["-thread", "-package", "memtrace,threads", "-linkpkg"]
+    if not shutil.which("ocamlfind") or subprocess.run(["ocamlfind", "query", "memtrace"], capture_output=True).returncode:
+        return None
+    out, source = os.path.join(work, name + "_memtrace.exe"), os.path.join(work, name + "_memtrace.ml")
+    with open(os.path.join(HERE, name + ".ml")) as f, open(source, "w") as to:
+        to.write("let () = Memtrace.trace_if_requested ()\n" + f.read())
+    said(["ocamlfind", "ocamlopt", "-g", *packages, source, "-o", out], work)
+    return out
+
+
 def large_source(work, functions):
     path = os.path.join(work, "big.ml")
     with open(path, "w") as f:
@@ -125,17 +137,20 @@ def measure_size(tools, name, command, rate, work, progress):
 
 def measure_sample(tools, name, argument, rounds, work, progress):
     """Microseconds of CPU for each sample, above the program alone."""
-    command = [compile_with_null_tracker(name, work), argument]
-    spool = os.path.join(work, "sample.spool")
+    program = compile_with_null_tracker(name, work)
+    spool, ctf = os.path.join(work, "sample.spool"), os.path.join(work, "sample.ctf")
     options = "output=%s,ocaml=%s" % (spool, SAMPLE_RATE)
-    environments = {"native": {}, "null": {"RATE": SAMPLE_RATE},
-                    "mayfly": {"LD_PRELOAD": tools.agent, "MAYFLY": options}}
-    runs = {which: [] for which in environments}
+    ways = {"native": (program, {}), "null": (program, {"RATE": SAMPLE_RATE}),
+            "mayfly": (program, {"LD_PRELOAD": tools.agent, "MAYFLY": options})}
+    memtrace = compile_with_memtrace(name, work)
+    if memtrace:
+        ways["memtrace"] = (memtrace, {"MEMTRACE": ctf, "MEMTRACE_RATE": SAMPLE_RATE})
+    runs = {which: [] for which in ways}
     samples = 0
     for number in range(rounds):
-        for which in measure.rotated(list(environments), number):
+        for which in measure.rotated(list(ways), number):
             progress("%s: a sample, %s, round %d of %d" % (name, which, number + 1, rounds))
-            run = spawn(tools, command, environments[which], work)
+            run = spawn(tools, [ways[which][0], argument], ways[which][1], work)
             if run["status"]:
                 raise RuntimeError("%s: status %d: %s" % (which, run["status"], run["complaint"]))
             runs[which].append(run["cpu_s"])
@@ -143,7 +158,7 @@ def measure_sample(tools, name, argument, rounds, work, progress):
                 samples = json.loads(said([tools.mayfly, "info", "--json", spool], work))["samples"]
             clear(work)
     return {"samples": samples, **{which: [1e6 * (a - b) / samples for a, b in zip(runs[which], runs["native"])]
-                                   for which in ("null", "mayfly")}}
+                                   for which in runs if which != "native"}}
 
 
 def measure_all(tools, rounds, quick, work, progress):
@@ -215,13 +230,15 @@ def size_table(data, table):
 
 
 def sample_table(data, table, spread):
-    rows = [[p["name"], "%d" % p["sample"]["samples"], spread(p["sample"]["null"], "%.2f"), spread(p["sample"]["mayfly"], "%.2f"),
+    rows = [[p["name"], "%d" % p["sample"]["samples"], spread(p["sample"]["null"], "%.2f"),
+             spread(p["sample"]["memtrace"], "%.2f") if p["sample"].get("memtrace") else "not installed",
+             spread(p["sample"]["mayfly"], "%.2f"),
              "%.2f" % (measure.median(p["sample"]["mayfly"]) / measure.median(p["sample"]["null"]))]
             for p in data["programs"] if p.get("sample")]
     return ["### CPU for each sample, in microseconds", "",
             "At %s, above the program alone. *null tracker*: the program's own `Gc.Memprof` with callbacks that do nothing, "
-            "which every profiler of OCaml pays." % SAMPLE_RATE, ""] + \
-        table(["", "samples", "null tracker", "mayfly, in the process", "ratio"], rows) if rows else []
+            "which every profiler of OCaml pays; it and mayfly take at most 400 frames of a stack, Memtrace all." % SAMPLE_RATE, ""] + \
+        table(["", "samples", "null tracker", "Memtrace", "mayfly, in the process", "to the null tracker"], rows) if rows else []
 
 
 def render(part, heading, table, spread, quiet):

@@ -38,7 +38,7 @@ class Tools:
 
     def __init__(self, build):
         self.build = build
-        self.mayfly = os.path.join(build, "mayfly")
+        self.mayfly = os.path.join(build, "src", "cli", "mayfly")
         self.agent = os.path.join(build, "src", "agent", "libmayfly.so")
         self.spawn = os.path.join(build, "bench", "bench_spawn")
         self.forward = os.path.join(build, "bench", "forward_preload.so")
