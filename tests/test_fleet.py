@@ -242,6 +242,32 @@ def stacks_of_two_hosts_are_one():
         same(s.ask("SELECT hex(labels.value[2]) FROM fleet.windows WHERE host = 'two'"), b"a'b\\\t".hex().upper())
 
 
+@cases(["one server", "two servers"])
+def stacks_are_sent_once(servers):
+    """Only new ones, of traces in one push and in several."""
+    with contextlib.ExitStack() as stack, Folder() as here:
+        if servers == "one server":
+            both = [stack.enter_context(server())]
+            good("fleet", "init", "-q", both[0].url())
+        else:
+            both = stack.enter_context(cluster())
+        for one in both:
+            one.ask("SYSTEM STOP MERGES")
+        traces = traces_of(here, 3, "-x")
+
+        def count(table):
+            return int(both[0].ask("SELECT count() FROM fleet." + table))
+        push(both[0].url(), "--host", "one", traces[0])
+        first = count("stacks"), count("frames")
+        push(both[-1].url(), "--host", "two", traces[0])
+        same((count("stacks"), count("frames")), first)
+        push(both[-1].url(), "--host", "three", *traces)
+        same(count("stacks"), int(both[0].ask("SELECT uniqExact(stack) FROM fleet.stacks")))
+        same([round(value) for value in whole_of(both[0].url() + "?host=three")],
+             [round(sum(values)) for values in zip(*map(whole_of, traces))])
+        check("keep_b" in [row["function"] for row in report(both[0].url() + "?host=three")["rows"]], "names")
+
+
 @case
 def any_bytes_in_names():
     """Quotes, UTF-8, control bytes, and 64 KiB."""

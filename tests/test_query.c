@@ -7,6 +7,7 @@
  */
 #include "random_trace.h"
 #include "trace/read/cursor.h"
+#include "query/chosen_sums.h"
 #include "query/estimate.h"
 #include "query/peak.h"
 #include "query/query_two.h"
@@ -813,6 +814,115 @@ static void test_two_questions_at_once(void)
 	}
 }
 
+/* ---- sums of chosen stacks ---- */
+
+/* The rows of an answer by stack, and the one of each node. */
+struct by_stack {
+	const struct mayfly_trace *trace;
+	const struct mayfly_result *result;
+};
+
+static size_t places_of(const struct mayfly_trace *trace, uint32_t node, struct mayfly_place *to)
+{
+	size_t count = 0;
+
+	for (; node; node = mayfly_trace_node(trace, node).parent) {
+		const struct mayfly_frame *f =
+		    mayfly_trace_frame(trace, mayfly_trace_node(trace, node).frame);
+		const struct mayfly_module *m = f ? mayfly_trace_module(trace, f->module) : NULL;
+
+		for (size_t i = 0; f && i < (f->locations ? f->locations : 1); i++) {
+			struct mayfly_place p = {"", "", "", .kind = f->kind,
+						 .address = f->address};
+
+			if (f->kind == MAYFLY_FRAME_CODE)
+				p.module = m ? m->path : "";
+			if (f->locations) {
+				p.function = f->location[i].function;
+				p.file = f->location[i].file;
+				p.line = f->location[i].line;
+				p.inlined = f->location[i].inlined;
+				if (*p.function)
+					p.address = 0;
+			}
+			to[count++] = p;
+		}
+	}
+	if (!count)
+		to[count++] = (struct mayfly_place){"[no stack]", "", ""};
+	return count;
+}
+
+static uint32_t row_that_has(void *context, uint32_t node)
+{
+	const struct by_stack *by = context;
+	struct mayfly_place place[1000];
+	struct mayfly_row row = {.stack = place};
+	char x[20000], y[20000];
+
+	row.stack_length = places_of(by->trace, node, place);
+	result_key(x, sizeof(x), MAYFLY_BY_STACK, &row);
+	for (size_t i = 0; i < by->result->rows; i++) {
+		result_key(y, sizeof(y), MAYFLY_BY_STACK, &by->result->row[i]);
+		if (!strcmp(x, y))
+			return (uint32_t)i;
+	}
+	CHECK(false, "no row of node %u: %s", node, x);
+	return 0;
+}
+
+static bool is_close(double a, double b)
+{
+	return fabs(a - b) <= 1e-6 * (1 + fabs(a));
+}
+
+static void check_brief(const struct tally_brief *b, const struct mayfly_estimate *e)
+{
+	CHECK(b->samples == e->samples, "%llu, %llu", (unsigned long long)b->samples,
+	      (unsigned long long)e->samples);
+	CHECK(is_close(b->bytes, e->bytes.estimate) && is_close(b->blocks, e->blocks.estimate));
+	CHECK(is_close(b->bytes_stderror, e->bytes.stderror), "%g, %g", b->bytes_stderror,
+	      e->bytes.stderror);
+	CHECK(is_close(b->blocks_stderror, e->blocks.stderror));
+}
+
+static void test_chosen_sums(void)
+{
+	static const enum mayfly_metric metrics[] = {MAYFLY_ALLOCATED, MAYFLY_LEAKED, MAYFLY_PEAK};
+	size_t rows = 0;
+
+	for (uint64_t seed = 1; seed <= 150; seed++) {
+		struct source source = random_source(seed);
+		struct opened o = open_source(&source, 0, 40);
+		struct by_stack by = {o.trace};
+		struct mayfly_query q;
+
+		mayfly_query_defaults(&q);
+		q.metric = metrics[seed % 3];
+		q.by = MAYFLY_BY_STACK;
+		if (below(2))
+			q.min_size = below(1000);
+		if (!mayfly_query_absent(o.trace, &q)) {
+			struct chosen_sums sums;
+			struct mayfly_result *result;
+
+			CHECK(mayfly_query_run(o.trace, &q, &result) == 0);
+			by.result = result;
+			CHECK(chosen_sums_run(o.trace, &q, row_that_has, &by, &sums) == 0);
+			CHECK(sums.count <= result->rows);
+			check_brief(&sums.total, &result->total);
+			for (size_t i = 0; i < sums.count; i++)
+				check_brief(&sums.of[i], &result->row[i].self);
+			rows += sums.count;
+			chosen_sums_free(&sums);
+			mayfly_result_free(result);
+		}
+		close_opened(&o);
+		free_source(&source);
+	}
+	CHECK(rows > 1000, "%zu rows", rows);
+}
+
 /* ---- snapshots ---- */
 
 static int64_t round_up(int64_t time_ns, int64_t step)
@@ -1372,6 +1482,7 @@ int main(void)
 	RUN(test_questions);
 	RUN(test_counters_and_events_agree);
 	RUN(test_two_questions_at_once);
+	RUN(test_chosen_sums);
 	RUN(test_snapshots);
 	RUN(test_series);
 	RUN(test_series_of_snapshots);

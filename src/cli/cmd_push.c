@@ -141,10 +141,12 @@ static int push(struct push_command *p, char **named, int count)
 {
 	enum clickhouse_failure failure;
 	char why[CLICKHOUSE_WHY];
+	struct known_stacks known = {0};
 	struct push_to to = {.service = p->service,
 			     .host = p->host ? p->host : p->this_host,
 			     .label = p->label,
-			     .labels = p->labels};
+			     .labels = p->labels,
+			     .known = &known};
 	struct push_every every = {&to, p->every_ns, named, count, p->quiet};
 	int status;
 
@@ -158,6 +160,7 @@ static int push(struct push_command *p, char **named, int count)
 	else
 		status = push_files(p, &to, named, count) ? CLI_OK : CLI_FAILED;
 	clickhouse_close(to.c);
+	known_stacks_forget(&known);
 	return status;
 }
 

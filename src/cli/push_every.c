@@ -270,6 +270,7 @@ static void push_all(struct rounds *r)
 {
 	ask_recorders(r);
 	wait_for(ASKED_NS);
+	known_stacks_forget(r->with->to->known);
 	for (size_t i = 0; i < r->count; i++)
 		push_one(r, &r->followed[i]);
 	drop_ended(r);

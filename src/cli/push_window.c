@@ -57,7 +57,7 @@ enum push_done push_window(const struct push_to *p, const struct mayfly_trace *t
 		}
 	}
 	window_version(trace, version);
-	if (fleet_push(p->c, &p->url, trace, &facts, &there, why))
+	if (fleet_push(p->c, &p->url, trace, &facts, p->known, &there, why))
 		return PUSH_DATABASE;
 	return there ? PUSH_THERE : PUSH_GOOD;
 }

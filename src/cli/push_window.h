@@ -12,6 +12,7 @@ struct push_to {
 	const char *host;
 	const struct window_label *label;
 	size_t labels;
+	struct known_stacks *known; /* from one window to the next */
 };
 
 enum push_done {

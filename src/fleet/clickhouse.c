@@ -2,7 +2,8 @@
 /*
  * A ClickHouse server: see clickhouse.h.
  *
- *	POST http://HOST:PORT/?query=INSERT...	body: rows, with gzip
+ *	POST http://HOST:PORT/?query=INSERT...	body: rows, compressed
+ *	POST http://HOST:PORT/?query=SELECT...	body: a form with a table for the statement
  *	POST http://HOST:PORT/			body: the statement
  *
  * https://clickhouse.com/docs/en/interfaces/http describes the interface.
@@ -14,9 +15,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 #include <curl/curl.h>
+
+#include "format/bytes.h"
+#include "format/compress.h"
 
 #define LIBRARY	     "libcurl.so.4"
 #define CONNECT_SECS 10L
@@ -69,6 +72,12 @@ static bool load_library(void)
 	return library.loaded;
 }
 
+static enum clickhouse_failure no_memory(char *why)
+{
+	snprintf(why, CLICKHOUSE_WHY, "out of memory");
+	return CLICKHOUSE_REFUSED;
+}
+
 static bool add_header(struct curl_slist **list, const char *name, const char *value)
 {
 	size_t size = strlen(name) + strlen(value) + 3;
@@ -105,7 +114,7 @@ struct clickhouse *clickhouse_open(const struct server_url *url,
 	    (!login->password || add_header(&c->login, "X-ClickHouse-Key", login->password)))
 		return c;
 	clickhouse_close(c);
-	snprintf(why, CLICKHOUSE_WHY, "out of memory");
+	no_memory(why);
 	return NULL;
 }
 
@@ -147,26 +156,62 @@ static size_t take_reply(char *bytes, size_t one, size_t count, void *to)
 	return size;
 }
 
-/* NULL: out of memory. */
-static void *compressed(const void *data, size_t size, size_t *made)
-{
-	z_stream z = {.next_in = (Bytef *)(size_t)data};
-	uint8_t *to;
+/* ---- bodies ---- */
 
-	/* 16: with gzip's header. The fastest level: what is sent is numbers. */
-	if (deflateInit2(&z, 1, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
-		return NULL;
-	*made = deflateBound(&z, size) + 64;
-	to = size < UINT32_MAX / 2 ? malloc(*made) : NULL;
-	if (to) {
-		z.next_out = to;
-		z.avail_out = (uInt)*made;
-		z.avail_in = (uInt)size;
-		deflate(&z, Z_FINISH);
-		*made = z.total_out;
-	}
-	deflateEnd(&z);
-	return to;
+/* A block of ClickHouse's own compression: 16 bytes of a checksum, which the server is told to ignore, as TCP
+ * and zstd have theirs; the method; 4 bytes of the size from the method on; 4 bytes of the size before. */
+#define CHECKSUM    16
+#define BLOCK_HEAD  (CHECKSUM + 9)
+#define METHOD_ZSTD 0x90
+#define BLOCK_BYTES ((size_t)1 << 20)
+
+static const char compression[] =
+    "decompress=1&http_native_compression_disable_checksumming_on_decompress=1&";
+
+static bool put_block(struct compress *z, struct bytes *to, const uint8_t *data, size_t size)
+{
+	uint8_t *block = bytes_extend(to, BLOCK_HEAD + compress_bound(size));
+	size_t made =
+	    block ? compress_block(z, block + BLOCK_HEAD, compress_bound(size), data, size) : 0;
+
+	if (!made)
+		return false;
+	bytes_put(to, (const uint8_t[CHECKSUM]){0}, CHECKSUM);
+	bytes_put_fixed(to, METHOD_ZSTD, 1);
+	bytes_put_fixed(to, made + BLOCK_HEAD - CHECKSUM, 4);
+	bytes_put_fixed(to, size, 4);
+	to->used += made;
+	return true;
+}
+
+static bool put_compressed(struct bytes *to, const uint8_t *data, size_t size)
+{
+	struct compress *z = compress_new(1); /* the fastest level: what is sent is numbers */
+	bool good = z != NULL;
+
+	for (size_t at = 0; good && at < size; at += BLOCK_BYTES)
+		good =
+		    put_block(z, to, data + at, size - at < BLOCK_BYTES ? size - at : BLOCK_BYTES);
+	compress_free(z);
+	return good;
+}
+
+#define BOUNDARY "d0f1b7a2c96e4e5f8a3b"
+
+static void put_text(struct bytes *to, const char *text)
+{
+	bytes_put(to, text, strlen(text));
+}
+
+/* A form with one file: https://www.rfc-editor.org/rfc/rfc7578 */
+static bool put_form(struct bytes *to, const struct clickhouse_table *table)
+{
+	put_text(to, "--" BOUNDARY "\r\nContent-Disposition: form-data; name=\"");
+	put_text(to, table->name);
+	put_text(to, "\"; filename=\"rows\"\r\n\r\n");
+	bytes_put(to, table->rows, table->size);
+	put_text(to, "\r\n--" BOUNDARY "--\r\n");
+	return !to->failed;
 }
 
 /* The first line of what the server said, without its version. */
@@ -190,16 +235,17 @@ static enum clickhouse_failure failure_of(const char *text)
 	return code == 60 || code == 81 ? CLICKHOUSE_NO_TABLE : CLICKHOUSE_REFUSED;
 }
 
-static char *address_of(struct clickhouse *c, const char *statement, bool data)
+/* more: settings, each with a '&' at its end. statement NULL: it is the body. */
+static char *address_of(struct clickhouse *c, const char *more, const char *statement)
 {
-	static const char settings[] = "distributed_product_mode=global&insert_distributed_sync=1&";
-	char *escaped = data ? library.escape(c->curl, statement, 0) : NULL;
-	size_t size = strlen(c->url.base) + (escaped ? strlen(escaped) : 0) + sizeof(settings) + 8;
-	char *address = data && !escaped ? NULL : malloc(size);
+	const char *settings =
+	    c->distributed ? "distributed_product_mode=global&insert_distributed_sync=1&" : "";
+	char *escaped = statement ? library.escape(c->curl, statement, 0) : NULL, *address = NULL;
 
-	if (address)
-		snprintf(address, size, "%s?%s%s%s", c->url.base, c->distributed ? settings : "",
-			 data ? "query=" : "", data ? escaped : "");
+	if ((!statement || escaped) &&
+	    asprintf(&address, "%s?%s%s%s%s", c->url.base, settings, more,
+		     statement ? "query=" : "", escaped ? escaped : "") < 0)
+		address = NULL;
 	if (escaped)
 		library.free(escaped);
 	return address;
@@ -241,40 +287,83 @@ static enum clickhouse_failure perform(struct clickhouse *c, char **answer, size
 	return failure;
 }
 
+static bool add_headers(const struct clickhouse *c, struct curl_slist **headers, const char *type)
+{
+	bool good = add_header(headers, "Expect", "") &&
+		    (!type || add_header(headers, "Content-Type", type));
+
+	for (struct curl_slist *h = c->login; good && h; h = h->next) {
+		struct curl_slist *longer = library.append(*headers, h->data);
+
+		good = longer != NULL;
+		*headers = good ? longer : *headers;
+	}
+	return good;
+}
+
+/* Frees the address. type: of the body, or NULL. */
+static enum clickhouse_failure post(struct clickhouse *c, char *address, const char *type,
+				    const void *body, size_t size, char **answer,
+				    size_t *answer_size, char *why)
+{
+	struct curl_slist *headers = NULL;
+	enum clickhouse_failure failure = CLICKHOUSE_REFUSED;
+
+	if (address && add_headers(c, &headers, type)) {
+		library.reset(c->curl);
+		library.setopt(c->curl, CURLOPT_URL, address);
+		library.setopt(c->curl, CURLOPT_POSTFIELDS, body);
+		library.setopt(c->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)size);
+		library.setopt(c->curl, CURLOPT_HTTPHEADER, headers);
+		failure = perform(c, answer, answer_size, why);
+	} else {
+		no_memory(why);
+	}
+	if (headers)
+		library.free_all(headers);
+	free(address);
+	return failure;
+}
+
 enum clickhouse_failure clickhouse_run(struct clickhouse *c, const char *statement,
 				       const void *data, size_t size, char **answer,
 				       size_t *answer_size, char *why)
 {
-	char *address = address_of(c, statement, data != NULL);
-	struct curl_slist *headers = NULL;
+	struct bytes body = {0};
+	enum clickhouse_failure failure;
+
+	if (data && !put_compressed(&body, data, size))
+		failure = no_memory(why);
+	else if (data)
+		failure = post(c, address_of(c, compression, statement), NULL, body.at, body.used,
+			       answer, answer_size, why);
+	else
+		failure = post(c, address_of(c, "", NULL), NULL, statement, strlen(statement),
+			       answer, answer_size, why);
+	bytes_free(&body);
+	return failure;
+}
+
+enum clickhouse_failure clickhouse_ask(struct clickhouse *c, const char *statement,
+				       const struct clickhouse_table *table, char **answer,
+				       size_t *answer_size, char *why)
+{
+	char *columns = library.escape(c->curl, table->columns, 0), *more = NULL;
 	enum clickhouse_failure failure = CLICKHOUSE_REFUSED;
-	void *body = NULL;
-	size_t made = 0;
-	bool good = address && add_header(&headers, "Expect", "");
+	struct bytes form = {0};
 
-	for (struct curl_slist *h = c->login; good && h; h = h->next) {
-		struct curl_slist *longer = library.append(headers, h->data);
-
-		good = longer != NULL;
-		headers = good ? longer : headers;
-	}
-	if (good && data)
-		good = (body = compressed(data, size, &made)) &&
-		       add_header(&headers, "Content-Encoding", "gzip");
-	if (good) {
-		library.reset(c->curl);
-		library.setopt(c->curl, CURLOPT_URL, address);
-		library.setopt(c->curl, CURLOPT_POSTFIELDS, data ? body : statement);
-		library.setopt(c->curl, CURLOPT_POSTFIELDSIZE_LARGE,
-			       (curl_off_t)(data ? made : strlen(statement)));
-		library.setopt(c->curl, CURLOPT_HTTPHEADER, headers);
-		failure = perform(c, answer, answer_size, why);
-	} else {
-		snprintf(why, CLICKHOUSE_WHY, "out of memory");
-	}
-	if (headers)
-		library.free_all(headers);
-	free(body);
-	free(address);
+	if (columns && asprintf(&more, "%s_format=RowBinary&%s_structure=%s&", table->name,
+				table->name, columns) < 0)
+		more = NULL;
+	if (more && put_form(&form, table))
+		failure = post(c, address_of(c, more, statement),
+			       "multipart/form-data; boundary=" BOUNDARY, form.at, form.used,
+			       answer, answer_size, why);
+	else
+		no_memory(why);
+	if (columns)
+		library.free(columns);
+	free(more);
+	bytes_free(&form);
 	return failure;
 }

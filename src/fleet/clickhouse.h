@@ -43,4 +43,16 @@ enum clickhouse_failure clickhouse_run(struct clickhouse *c, const char *stateme
 				       const void *data, size_t size, char **answer,
 				       size_t *answer_size, char *why);
 
+/* A table that is there for one question only. */
+struct clickhouse_table {
+	const char *name, *columns; /* "stack UInt64" */
+	const void *rows;	    /* RowBinary */
+	size_t size;
+};
+
+/* Runs a statement that asks it; the rest as above. */
+enum clickhouse_failure clickhouse_ask(struct clickhouse *c, const char *statement,
+				       const struct clickhouse_table *table, char **answer,
+				       size_t *answer_size, char *why);
+
 #endif

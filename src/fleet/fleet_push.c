@@ -18,9 +18,39 @@ static enum clickhouse_failure insert(struct clickhouse *c, const struct server_
 	return clickhouse_run(c, statement, rows->at, rows->used, NULL, NULL, why);
 }
 
+/* The stacks that the database does not have, and their frames first. */
+static enum clickhouse_failure insert_stacks(struct clickhouse *c, const struct server_url *url,
+					     struct window_stacks *s, struct known_stacks *known,
+					     char *why)
+{
+	enum clickhouse_failure failure = known_stacks_ask(known, c, url, &s->ids, why);
+	struct bytes stacks = {0}, frames = {0};
+	struct numbering named = {0};
+	bool good = true;
+
+	for (uint32_t i = 0; !failure && good && i < s->ids.count; i++)
+		if (!known_stacks_has(known, s->ids.key[i]))
+			good = window_stacks_put(s, i, &named, &stacks, &frames);
+	if (!failure && (!good || stacks.failed || frames.failed)) {
+		snprintf(why, CLICKHOUSE_WHY, "out of memory");
+		failure = CLICKHOUSE_REFUSED;
+	}
+	if (!failure)
+		failure = insert(c, url, "frames", &frames, why);
+	if (!failure)
+		failure = insert(c, url, "stacks", &stacks, why);
+	if (!failure)
+		known_stacks_add(known, &s->ids);
+	numbering_free(&named);
+	bytes_free(&stacks);
+	bytes_free(&frames);
+	return failure;
+}
+
 enum clickhouse_failure fleet_push(struct clickhouse *c, const struct server_url *url,
 				   const struct mayfly_trace *trace,
-				   const struct window_facts *facts, bool *there, char *why)
+				   const struct window_facts *facts, struct known_stacks *known,
+				   bool *there, char *why)
 {
 	const struct mayfly_info *info = mayfly_trace_info(trace);
 	struct window_rows rows = {0};
@@ -31,17 +61,14 @@ enum clickhouse_failure fleet_push(struct clickhouse *c, const struct server_url
 
 	*there = !failure && info->start_real_ns + info->duration_ns <= past.end_ns;
 	error = failure || *there ? 0 : window_rows_make(&rows, trace, facts, &past);
+	known_stacks_add(known, &past.stacks);
 	window_past_free(&past);
-	if (failure || *there)
-		return failure;
 	if (error) {
 		snprintf(why, CLICKHOUSE_WHY, "%s", mayfly_error_text(error));
 		failure = CLICKHOUSE_REFUSED;
 	}
-	if (!failure)
-		failure = insert(c, url, "frames", &rows.frames, why);
-	if (!failure)
-		failure = insert(c, url, "stacks", &rows.stacks, why);
+	if (!failure && !*there)
+		failure = insert_stacks(c, url, &rows.stacks, known, why);
 	if (!failure)
 		failure = insert(c, url, "samples", &rows.samples, why);
 	if (!failure)

@@ -3,7 +3,7 @@
  * Puts a window into a fleet's database, once: what the trace has beyond the windows of its process that
  * are there.
  *
- *	frames, stacks	the same rows again do no harm
+ *	frames, stacks	those that it does not have; the same rows again do no harm
  *	samples		have the number of this push
  *	windows		one row, with that number: it makes the samples count
  *
@@ -13,12 +13,13 @@
 #ifndef MAYFLY_FLEET_PUSH_H
 #define MAYFLY_FLEET_PUSH_H
 
-#include "fleet/clickhouse.h"
+#include "fleet/known_stacks.h"
 #include "fleet/window_rows.h"
 
 /* *there: the database has windows up to the trace's end already, and nothing is sent. */
 enum clickhouse_failure fleet_push(struct clickhouse *c, const struct server_url *url,
 				   const struct mayfly_trace *trace,
-				   const struct window_facts *facts, bool *there, char *why);
+				   const struct window_facts *facts, struct known_stacks *known,
+				   bool *there, char *why);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers in RowBinary: see row_binary.h. */
+/* RowBinary: see row_binary.h. */
 #include "fleet/row_binary.h"
 
 #include <string.h>
@@ -45,4 +45,20 @@ size_t row_binary_length(struct row_binary *r, size_t item)
 		return 0;
 	}
 	return (size_t)value;
+}
+
+void row_binary_put_text(struct bytes *b, const char *text)
+{
+	size_t length = strlen(text);
+
+	bytes_put_u(b, length);
+	bytes_put(b, text, length);
+}
+
+void row_binary_put_real(struct bytes *b, double value)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &value, sizeof(bits));
+	bytes_put_fixed(b, bits, 8);
 }

@@ -2,172 +2,63 @@
 /* A trace as rows of a fleet's tables: see window_rows.h, and doc/FLEET.md for the tables. */
 #include "fleet/window_rows.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#include "format/numbering.h"
+#include "fleet/row_binary.h"
+#include "query/chosen_sums.h"
 
-#define DAY_S	   86400
-#define ALL_STACKS 0
+#define DAY_S 86400
 
 static const enum mayfly_metric metrics[] = {MAYFLY_ALLOCATED, MAYFLY_LEAKED, MAYFLY_PEAK};
 
 #define METRICS	  (sizeof(metrics) / sizeof(*metrics))
 #define ALLOCATED 0
 
-/* What one stack has, for each metric. */
-struct stack_sums {
-	uint64_t stack;
-	struct mayfly_estimate of[METRICS];
-};
-
 struct making {
 	struct window_rows *rows;
-	struct numbering frames, stacks; /* that have rows already */
-	struct stack_sums *sums;	 /* by number of the stack */
-	size_t room;
+	const struct window_facts *facts;
+	int64_t begin_ns;
+	struct chosen_sums of[METRICS];
 };
-
-/* ---- values ---- */
-
-static void put_text(struct bytes *b, const char *text)
-{
-	size_t length = strlen(text);
-
-	bytes_put_u(b, length);
-	bytes_put(b, text, length);
-}
-
-static void put_real(struct bytes *b, double value)
-{
-	uint64_t bits;
-
-	memcpy(&bits, &value, sizeof(bits));
-	bytes_put_fixed(b, bits, 8);
-}
 
 static void put_day(struct bytes *b, int64_t real_ns)
 {
 	bytes_put_fixed(b, (uint64_t)(real_ns / 1000000000 / DAY_S), 2);
 }
 
-/* ---- frames and stacks ---- */
-
-static uint64_t join(uint64_t hash, uint64_t more)
-{
-	return numbering_mix(hash ^ more) * 0x9e3779b97f4a7c15u + 1;
-}
-
-/* An address means something only where there is no name. */
-static uint64_t address_of(const struct mayfly_place *p)
-{
-	return *p->function ? 0 : p->address;
-}
-
-/* The same place of two hosts is the same number. */
-static uint64_t frame_of(const struct mayfly_place *p)
-{
-	uint64_t hash = join(p->kind, numbering_text(p->function));
-
-	hash = join(hash, numbering_text(p->file));
-	hash = join(hash, numbering_text(p->module));
-	return join(join(hash, p->line), address_of(p));
-}
-
-static bool is_new(struct numbering *n, uint64_t id, uint32_t *number)
-{
-	bool new = false;
-
-	*number = numbering_of(n, (struct key){{id}}, &new);
-	return new;
-}
-
-static void put_frame(struct making *m, uint64_t id, const struct mayfly_place *p)
-{
-	struct bytes *b = &m->rows->frames;
-	uint32_t number;
-
-	if (!is_new(&m->frames, id, &number))
-		return;
-	bytes_put_fixed(b, id, 8);
-	put_text(b, p->kind == MAYFLY_FRAME_TRUNCATED ? "[further callers are unknown]"
-		    : p->kind == MAYFLY_FRAME_ELIDED  ? "[frames left out]"
-						      : p->function);
-	put_text(b, p->file);
-	bytes_put_fixed(b, p->line, 4);
-	put_text(b, p->module);
-	bytes_put_fixed(b, address_of(p), 8);
-}
-
-/* The number of a stack in m->sums; it gets its rows when it is new. NUMBERING_NONE: no memory. */
-static uint32_t number_of_stack(struct making *m, const struct mayfly_row *row)
-{
-	struct bytes *b = &m->rows->stacks;
-	uint64_t id = row->stack_length;
-	uint32_t number;
-
-	for (size_t i = 0; i < row->stack_length; i++)
-		id = join(id, frame_of(&row->stack[i]));
-	if (!is_new(&m->stacks, id, &number))
-		return number;
-	if (!array_reserve_filled(&m->sums, &m->room, number, sizeof(*m->sums), 0))
-		return NUMBERING_NONE;
-	m->sums[number].stack = id;
-	bytes_put_fixed(b, id, 8);
-	bytes_put_u(b, row->stack_length);
-	for (size_t i = 0; i < row->stack_length; i++) {
-		uint64_t frame = frame_of(&row->stack[i]);
-
-		bytes_put_fixed(b, frame, 8);
-		put_frame(m, frame, &row->stack[i]);
-	}
-	return number;
-}
-
 /* ---- sums ---- */
 
-static int take_metric(struct making *m, const struct mayfly_trace *trace, size_t metric,
-		       struct mayfly_estimate *total)
+static uint32_t set_of(void *stacks, uint32_t node)
 {
-	struct mayfly_result *result;
+	return window_stacks_number(stacks, node);
+}
+
+static int take_metric(struct making *m, const struct mayfly_trace *trace, size_t metric)
+{
 	struct mayfly_query query;
-	int error;
 
 	mayfly_query_defaults(&query);
 	query.metric = metrics[metric];
-	query.by = MAYFLY_BY_STACK;
-	query.stack_rows = ALL_STACKS;
 	if (mayfly_query_absent(trace, &query))
 		return 0;
-	error = mayfly_query_run(trace, &query, &result);
-	if (error)
-		return error;
-	*total = result->total;
-	for (size_t i = 0; !error && i < result->rows; i++) {
-		uint32_t number = number_of_stack(m, &result->row[i]);
-
-		if (number == NUMBERING_NONE)
-			error = MAYFLY_E_MEMORY;
-		else
-			m->sums[number].of[metric] = result->row[i].self;
-	}
-	mayfly_result_free(result);
-	return error;
+	return chosen_sums_run(trace, &query, set_of, &m->rows->stacks, &m->of[metric]);
 }
 
-static struct window_sum sum_of(const struct mayfly_estimate *e)
+static struct window_sum sum_of(const struct chosen_sums *sums, size_t stack)
 {
-	return (struct window_sum){e->bytes.estimate, e->bytes.stderror * e->bytes.stderror,
-				   e->blocks.estimate, e->blocks.stderror * e->blocks.stderror,
-				   e->samples};
+	const struct tally_brief b =
+	    stack < sums->count ? sums->of[stack] : (struct tally_brief){0};
+
+	return (struct window_sum){b.bytes, b.bytes_stderror * b.bytes_stderror, b.blocks,
+				   b.blocks_stderror * b.blocks_stderror, b.samples};
 }
 
 static void put_sum(struct bytes *b, const struct window_sum *s)
 {
-	put_real(b, s->bytes);
-	put_real(b, s->bytes_variance);
-	put_real(b, s->blocks);
-	put_real(b, s->blocks_variance);
+	row_binary_put_real(b, s->bytes);
+	row_binary_put_real(b, s->bytes_variance);
+	row_binary_put_real(b, s->blocks);
+	row_binary_put_real(b, s->blocks_variance);
 	bytes_put_fixed(b, s->samples, 8);
 }
 
@@ -187,19 +78,6 @@ static void subtract(struct window_sum *s, const struct window_past *past, uint6
 	s->samples -= before->samples;
 }
 
-static void put_stack(const struct making *m, const struct window_facts *facts, int64_t begin_ns,
-		      uint64_t stack, const struct window_sum *sums)
-{
-	struct bytes *b = &m->rows->samples;
-
-	put_day(b, begin_ns);
-	put_text(b, facts->service);
-	bytes_put_fixed(b, facts->push, 8);
-	bytes_put_fixed(b, stack, 8);
-	for (size_t k = 0; k < METRICS; k++)
-		put_sum(b, &sums[k]);
-}
-
 static bool has_something(const struct window_sum *sums)
 {
 	for (size_t k = 0; k < METRICS; k++)
@@ -208,28 +86,41 @@ static bool has_something(const struct window_sum *sums)
 	return false;
 }
 
-static void put_samples(const struct making *m, const struct window_facts *facts, int64_t begin_ns,
-			const struct window_past *past)
+static void put_stack(const struct making *m, uint64_t stack, const struct window_sum *sums)
 {
-	for (size_t i = 0; i < m->stacks.count; i++) {
+	struct bytes *b = &m->rows->samples;
+
+	if (!has_something(sums))
+		return;
+	put_day(b, m->begin_ns);
+	row_binary_put_text(b, m->facts->service);
+	bytes_put_fixed(b, m->facts->push, 8);
+	bytes_put_fixed(b, stack, 8);
+	for (size_t k = 0; k < METRICS; k++)
+		put_sum(b, &sums[k]);
+}
+
+static void put_samples(const struct making *m, const struct window_past *past)
+{
+	const struct window_stacks *stacks = &m->rows->stacks;
+
+	for (size_t i = 0; i < stacks->ids.count; i++) {
 		struct window_sum sums[METRICS];
 
 		for (size_t k = 0; k < METRICS; k++)
-			sums[k] = sum_of(&m->sums[i].of[k]);
-		subtract(&sums[ALLOCATED], past, m->sums[i].stack);
-		if (has_something(sums))
-			put_stack(m, facts, begin_ns, m->sums[i].stack, sums);
+			sums[k] = sum_of(&m->of[k], i);
+		subtract(&sums[ALLOCATED], past, window_stacks_id(stacks, (uint32_t)i));
+		put_stack(m, window_stacks_id(stacks, (uint32_t)i), sums);
 	}
 	/* A frame may have got a better name since. Then its old one gives back what it had. */
 	for (size_t i = 0; i < past->stacks.count; i++) {
 		struct window_sum sums[METRICS] = {{0}};
 		uint64_t stack = past->stacks.key[i].word[0];
 
-		if (numbering_find(&m->stacks, past->stacks.key[i]) != NUMBERING_NONE)
+		if (numbering_find(&stacks->ids, past->stacks.key[i]) != NUMBERING_NONE)
 			continue;
 		subtract(&sums[ALLOCATED], past, stack);
-		if (has_something(sums))
-			put_stack(m, facts, begin_ns, stack, sums);
+		put_stack(m, stack, sums);
 	}
 }
 
@@ -238,10 +129,10 @@ static void put_samples(const struct making *m, const struct window_facts *facts
 uint64_t window_process(const struct mayfly_trace *trace, const struct window_facts *facts)
 {
 	const struct mayfly_info *info = mayfly_trace_info(trace);
-	uint64_t hash = join(numbering_text(facts->service), numbering_text(facts->host));
+	uint64_t hash = window_hash(numbering_text(facts->service), numbering_text(facts->host));
 
-	hash = join(join(hash, numbering_text(info->program)), info->pid);
-	return join(hash, (uint64_t)info->start_real_ns);
+	hash = window_hash(window_hash(hash, numbering_text(info->program)), info->pid);
+	return window_hash(hash, (uint64_t)info->start_real_ns);
 }
 
 void window_version(const struct mayfly_trace *trace, char *to)
@@ -278,19 +169,22 @@ static void put_command(struct bytes *b, const struct mayfly_info *info)
 	}
 }
 
-static void put_window(struct bytes *b, const struct mayfly_info *info,
-		       const struct window_facts *facts, uint64_t process, int64_t begin_ns,
-		       const struct window_past *past, const struct mayfly_estimate totals[METRICS])
+static void put_window(const struct making *m, const struct mayfly_info *info, uint64_t process,
+		       const struct window_past *past)
 {
+	const struct window_facts *facts = m->facts;
+	struct bytes *b = &m->rows->windows;
+	int64_t begin_ns = m->begin_ns;
+
 	put_day(b, begin_ns);
-	put_text(b, facts->service);
-	put_text(b, facts->version);
-	put_text(b, facts->host);
+	row_binary_put_text(b, facts->service);
+	row_binary_put_text(b, facts->version);
+	row_binary_put_text(b, facts->host);
 	bytes_put_fixed(b, process, 8);
 	/* Two that push the next window of a process at once push the same one, so one of them counts. */
-	bytes_put_fixed(b, join(process, (uint64_t)begin_ns), 8);
+	bytes_put_fixed(b, window_hash(process, (uint64_t)begin_ns), 8);
 	bytes_put_fixed(b, facts->push, 8);
-	put_text(b, info->program);
+	row_binary_put_text(b, info->program);
 	put_command(b, info);
 	bytes_put_fixed(b, info->pid, 4);
 	bytes_put_fixed(b, (uint64_t)begin_ns, 8);
@@ -299,51 +193,44 @@ static void put_window(struct bytes *b, const struct mayfly_info *info,
 	bytes_put_fixed(b, info->interval_bytes, 8);
 	bytes_put_fixed(b, info->samples - past->samples, 8);
 	for (size_t i = 0; i < METRICS; i++)
-		put_real(b,
-			 totals[i].bytes.estimate - (i == ALLOCATED ? past->allocated_bytes : 0));
+		row_binary_put_real(b, m->of[i].total.bytes -
+					   (i == ALLOCATED ? past->allocated_bytes : 0));
 	bytes_put_fixed(b, facts->rss_bytes, 8);
 	bytes_put_fixed(b, info->program_max_rss_bytes, 8);
 	bytes_put_fixed(b, info->program_cpu_ns, 8);
 	bytes_put_u(b, facts->labels);
 	for (size_t i = 0; i < facts->labels; i++)
-		put_text(b, facts->label[i].key);
+		row_binary_put_text(b, facts->label[i].key);
 	bytes_put_u(b, facts->labels);
 	for (size_t i = 0; i < facts->labels; i++)
-		put_text(b, facts->label[i].value);
+		row_binary_put_text(b, facts->label[i].value);
 	bytes_put_fixed(b, (uint64_t)facts->pushed_s, 4);
-	put_real(b, facts->share);
+	row_binary_put_real(b, facts->share);
 }
 
 int window_rows_make(struct window_rows *w, const struct mayfly_trace *trace,
 		     const struct window_facts *facts, const struct window_past *past)
 {
 	const struct mayfly_info *info = mayfly_trace_info(trace);
-	int64_t begin_ns = past->end_ns ? past->end_ns : info->start_real_ns;
-	struct mayfly_estimate totals[METRICS] = {{{0}}};
-	struct making m = {.rows = w};
-	int error = 0;
+	struct making m = {w, facts, past->end_ns ? past->end_ns : info->start_real_ns};
+	int error;
 
 	*w = (struct window_rows){0};
+	error = window_stacks_begin(&w->stacks, trace) ? 0 : MAYFLY_E_MEMORY;
 	for (size_t i = 0; !error && i < METRICS; i++)
-		error = take_metric(&m, trace, i, &totals[i]);
+		error = take_metric(&m, trace, i);
 	if (!error) {
-		put_samples(&m, facts, begin_ns, past);
-		put_window(&w->windows, info, facts, window_process(trace, facts), begin_ns, past,
-			   totals);
-		w->stack_count = m.stacks.count;
+		put_samples(&m, past);
+		put_window(&m, info, window_process(trace, facts), past);
 	}
-	numbering_free(&m.frames);
-	numbering_free(&m.stacks);
-	free(m.sums);
-	if (w->frames.failed || w->stacks.failed || w->samples.failed || w->windows.failed)
-		error = MAYFLY_E_MEMORY;
-	return error;
+	for (size_t i = 0; i < METRICS; i++)
+		chosen_sums_free(&m.of[i]);
+	return !error && (w->samples.failed || w->windows.failed) ? MAYFLY_E_MEMORY : error;
 }
 
 void window_rows_free(struct window_rows *w)
 {
-	bytes_free(&w->frames);
-	bytes_free(&w->stacks);
+	window_stacks_end(&w->stacks);
 	bytes_free(&w->samples);
 	bytes_free(&w->windows);
 }

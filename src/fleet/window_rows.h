@@ -2,9 +2,8 @@
 /*
  * A trace as rows of a fleet's tables, in ClickHouse's format RowBinary.
  *
- *	trace ── rows by stack, of what was allocated, is live at the end, was live at the peak ──> samples
- *	           │   (allocated: without what windows before it have, which are its past)
- *	           └── their places ──> stacks, frames, whose numbers are hashes of what they are
+ *	trace ── sums by stack, of what was allocated, is live at the end, was live at the peak ──> samples
+ *	           (allocated: without what windows before it have, which are its past)
  *	      └── what it says of its process, and what the user says ──> windows: one row
  */
 #ifndef MAYFLY_WINDOW_ROWS_H
@@ -13,7 +12,7 @@
 #include <mayfly/trace.h>
 
 #include "fleet/window_past.h"
-#include "format/bytes.h"
+#include "fleet/window_stacks.h"
 
 struct window_label {
 	const char *key, *value;
@@ -31,8 +30,8 @@ struct window_facts {
 };
 
 struct window_rows {
-	struct bytes frames, stacks, samples, windows;
-	size_t stack_count;
+	struct window_stacks stacks; /* those that samples name, and maybe more */
+	struct bytes samples, windows;
 };
 
 /* Of the program's file: its build-id in hexadecimal, or "". to: room for 64 and a zero. */

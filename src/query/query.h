@@ -13,6 +13,7 @@
  *	query_tree.c	from nodes to groups (functions, lines, modules) or printed stacks
  *	query_rows.c	rows, sorted
  *	query_nodes.c	instead of rows: the sums of the nodes themselves
+ *	chosen_sums.c	or of sets of them that the caller chooses
  *	query_events.c	a pass over the events
  *	query_shown.c	which rows of an answer each slot counts for; used by these:
  *	series.c	rows over time
