@@ -19,6 +19,7 @@ struct making {
 	const struct window_facts *facts;
 	int64_t begin_ns;
 	struct chosen_sums of[METRICS];
+	struct bytes row_begin; /* day, service and push: the same in all rows of samples */
 };
 
 static void put_day(struct bytes *b, int64_t real_ns)
@@ -55,11 +56,18 @@ static struct window_sum sum_of(const struct chosen_sums *sums, size_t stack)
 
 static void put_sum(struct bytes *b, const struct window_sum *s)
 {
-	row_binary_put_real(b, s->bytes);
-	row_binary_put_real(b, s->bytes_variance);
-	row_binary_put_real(b, s->blocks);
-	row_binary_put_real(b, s->blocks_variance);
-	bytes_put_fixed(b, s->samples, 8);
+	const double real[4] = {s->bytes, s->bytes_variance, s->blocks, s->blocks_variance};
+	uint8_t *to = bytes_extend(b, 5 * 8);
+	uint64_t bits;
+
+	if (!to)
+		return;
+	for (size_t i = 0; i < 4; i++) {
+		memcpy(&bits, &real[i], 8);
+		bytes_store(to + 8 * i, bits);
+	}
+	bytes_store(to + 4 * 8, s->samples);
+	b->used += 5 * 8;
 }
 
 /* The number of samples wraps round below zero, as its sums in the database do. */
@@ -92,18 +100,19 @@ static void put_stack(const struct making *m, uint64_t stack, const struct windo
 
 	if (!has_something(sums))
 		return;
-	put_day(b, m->begin_ns);
-	row_binary_put_text(b, m->facts->service);
-	bytes_put_fixed(b, m->facts->push, 8);
+	bytes_put(b, m->row_begin.at, m->row_begin.used);
 	bytes_put_fixed(b, stack, 8);
 	for (size_t k = 0; k < METRICS; k++)
 		put_sum(b, &sums[k]);
 }
 
-static void put_samples(const struct making *m, const struct window_past *past)
+static void put_samples(struct making *m, const struct window_past *past)
 {
 	const struct window_stacks *stacks = &m->rows->stacks;
 
+	put_day(&m->row_begin, m->begin_ns);
+	row_binary_put_text(&m->row_begin, m->facts->service);
+	bytes_put_fixed(&m->row_begin, m->facts->push, 8);
 	for (size_t i = 0; i < stacks->ids.count; i++) {
 		struct window_sum sums[METRICS];
 
@@ -225,7 +234,10 @@ int window_rows_make(struct window_rows *w, const struct mayfly_trace *trace,
 	}
 	for (size_t i = 0; i < METRICS; i++)
 		chosen_sums_free(&m.of[i]);
-	return !error && (w->samples.failed || w->windows.failed) ? MAYFLY_E_MEMORY : error;
+	if (!error && (m.row_begin.failed || w->samples.failed || w->windows.failed))
+		error = MAYFLY_E_MEMORY;
+	bytes_free(&m.row_begin);
+	return error;
 }
 
 void window_rows_free(struct window_rows *w)

@@ -31,6 +31,7 @@ void window_stacks_end(struct window_stacks *s)
 	free(s->of_node);
 	free(s->of_frame);
 	free(s->place);
+	free(s->path);
 	*s = (struct window_stacks){0};
 }
 
@@ -117,8 +118,8 @@ static void put_place(struct bytes *b, uint64_t id, const struct place *p)
 
 /* ---- stacks ---- */
 
-/* Its places, in all. SIZE_MAX: out of memory. */
-static size_t depth_of(struct window_stacks *s, uint32_t node)
+/* The places of a node's stack, leaf first, in s->path. SIZE_MAX: out of memory. */
+static size_t path_of(struct window_stacks *s, uint32_t node)
 {
 	size_t depth = 0;
 
@@ -127,40 +128,36 @@ static size_t depth_of(struct window_stacks *s, uint32_t node)
 
 		n = mayfly_trace_node(s->trace, node);
 		places = places_of(s, n.frame);
-		if (!places)
+		if (!places ||
+		    !array_reserve(&s->path, &s->path_room, depth + *places, sizeof(*s->path)))
 			return SIZE_MAX;
-		depth += *places;
-	}
-	return depth;
-}
-
-static uint64_t id_of(struct window_stacks *s, uint32_t node, size_t depth)
-{
-	uint64_t id = depth ? depth : window_hash(1, hash_of(&no_stack));
-
-	for (struct mayfly_node n; node; node = n.parent) {
-		const uint64_t *places;
-
-		n = mayfly_trace_node(s->trace, node);
-		places = places_of(s, n.frame);
 		for (uint64_t i = 1; i <= *places; i++)
-			id = window_hash(id, places[i]);
+			s->path[depth++] = places[i];
 	}
-	return id;
+	if (depth)
+		return depth;
+	if (!array_reserve(&s->path, &s->path_room, 0, sizeof(*s->path)))
+		return SIZE_MAX;
+	s->path[0] = hash_of(&no_stack);
+	return 1;
 }
 
 uint32_t window_stacks_number(struct window_stacks *s, uint32_t node)
 {
 	uint32_t number;
 	size_t depth;
+	uint64_t id;
 	bool new;
 
 	if (s->of_node[node])
 		return s->of_node[node] - 1;
-	depth = depth_of(s, node);
+	depth = path_of(s, node);
 	if (depth == SIZE_MAX)
 		return NUMBERING_NONE;
-	number = numbering_of(&s->ids, (struct key){{id_of(s, node, depth)}}, &new);
+	id = depth;
+	for (size_t i = 0; i < depth; i++)
+		id = window_hash(id, s->path[i]);
+	number = numbering_of(&s->ids, (struct key){{id}}, &new);
 	if (number == NUMBERING_NONE ||
 	    !array_reserve(&s->node, &s->node_room, number, sizeof(*s->node)))
 		return NUMBERING_NONE;
@@ -170,58 +167,50 @@ uint32_t window_stacks_number(struct window_stacks *s, uint32_t node)
 	return number;
 }
 
-/* The rows of a frame's places that have none. */
-static bool put_frame(struct window_stacks *s, uint32_t frame, const uint64_t *places,
-		      struct numbering *named, struct bytes *frames)
+/* The row of a place that has none. */
+static bool name_place(const struct place *p, uint64_t id, struct numbering *named,
+		       struct bytes *frames)
 {
-	const struct mayfly_frame *f = mayfly_trace_frame(s->trace, frame);
-
-	for (uint64_t i = 0; i < *places; i++) {
-		bool new;
-
-		if (numbering_of(named, (struct key){{places[i + 1]}}, &new) == NUMBERING_NONE)
-			return false;
-		if (new) {
-			struct place p = place_at(s, f, i);
-
-			put_place(frames, places[i + 1], &p);
-		}
-	}
-	return true;
-}
-
-static bool put_no_stack(struct numbering *named, struct bytes *stacks, struct bytes *frames)
-{
-	uint64_t id = hash_of(&no_stack);
 	bool new;
 
 	if (numbering_of(named, (struct key){{id}}, &new) == NUMBERING_NONE)
 		return false;
 	if (new)
-		put_place(frames, id, &no_stack);
-	bytes_put_u(stacks, 1);
-	bytes_put_fixed(stacks, id, 8);
+		put_place(frames, id, p);
+	return true;
+}
+
+static bool name_frame(const struct window_stacks *s, uint32_t frame, const uint64_t *places,
+		       struct numbering *named, struct bytes *frames)
+{
+	const struct mayfly_frame *f = mayfly_trace_frame(s->trace, frame);
+
+	for (uint64_t i = 0; i < *places; i++) {
+		struct place p = place_at(s, f, i);
+
+		if (!name_place(&p, places[i + 1], named, frames))
+			return false;
+	}
 	return true;
 }
 
 bool window_stacks_put(struct window_stacks *s, uint32_t number, struct numbering *named,
 		       struct bytes *stacks, struct bytes *frames)
 {
-	size_t depth = depth_of(s, s->node[number]);
+	size_t depth = path_of(s, s->node[number]);
 
+	if (depth == SIZE_MAX)
+		return false;
 	bytes_put_fixed(stacks, window_stacks_id(s, number), 8);
-	if (!depth)
-		return put_no_stack(named, stacks, frames);
 	bytes_put_u(stacks, depth);
+	for (size_t i = 0; i < depth; i++)
+		bytes_put_fixed(stacks, s->path[i], 8);
 	for (uint32_t node = s->node[number]; node;) {
 		struct mayfly_node n = mayfly_trace_node(s->trace, node);
-		const uint64_t *places = places_of(s, n.frame);
 
-		if (!put_frame(s, n.frame, places, named, frames))
+		if (!name_frame(s, n.frame, places_of(s, n.frame), named, frames))
 			return false;
-		for (uint64_t i = 1; i <= *places; i++)
-			bytes_put_fixed(stacks, places[i], 8);
 		node = n.parent;
 	}
-	return true;
+	return s->path[0] != hash_of(&no_stack) || name_place(&no_stack, s->path[0], named, frames);
 }

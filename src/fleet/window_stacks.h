@@ -30,6 +30,8 @@ struct window_stacks {
 	uint32_t *of_frame;
 	uint64_t *place; /* their number, then their hashes, innermost first */
 	size_t places, place_room;
+	uint64_t *path; /* of one stack */
+	size_t path_room;
 };
 
 /* False: out of memory; call window_stacks_end() in both cases. */
