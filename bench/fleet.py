@@ -28,17 +28,20 @@ USERS = """<yandex><profiles><default></default></profiles><users><default><pass
 <quotas><default></default></quotas></yandex>
 """
 SHARD = "<shard><replica><host>127.0.0.1</host><port>%d</port></replica></shard>"
-# Each host's windows of a day, from its one: other numbers, other times, the same samples.
-MORE_SAMPLES = """INSERT INTO fleet.samples_local
-SELECT day, service, intHash64(bitXor(push, number + 1)), stack, allocated_bytes, allocated_bytes_variance, allocated_blocks,
+# The windows of a day, from what was pushed once: a window of a host has the samples of another recording each time.
+# host: the new one, and with it its service, as its number differs by a multiple of their number.
+NEW = """SELECT *, toUInt64(one % {windows}) AS w, toUInt64(intDiv(one, {windows})) AS copy FROM
+(SELECT *, arrayJoin(range(toUInt64({windows} * {copies}))) AS one FROM pushed.{table}_local)"""
+MORE_SAMPLES = """INSERT INTO {to}.samples_local
+SELECT day, service, intHash64(bitXor(push, one + 1)), stack, allocated_bytes, allocated_bytes_variance, allocated_blocks,
 allocated_blocks_variance, allocated_samples, live_bytes, live_bytes_variance, live_blocks, live_blocks_variance, live_samples,
-peak_bytes, peak_bytes_variance, peak_blocks, peak_blocks_variance, peak_samples
-FROM (SELECT *, arrayJoin(range(toUInt64({windows} - 1))) AS number FROM fleet.samples_local)"""
-MORE_WINDOWS = """INSERT INTO fleet.windows_local
-SELECT day, service, version, host, process, intHash64(bitXor(window, number + 1)), intHash64(bitXor(push, number + 1)), program,
-command, pid, begin_ns - (number + 1) * {step}, end_ns - (number + 1) * {step}, exact, interval_bytes, samples, allocated_bytes,
-live_bytes, peak_bytes, rss_bytes, rss_most_bytes, cpu_ns, labels.key, labels.value, pushed,
-share FROM (SELECT *, toInt64(arrayJoin(range(toUInt64({windows} - 1)))) AS number FROM fleet.windows_local)"""
+peak_bytes, peak_bytes_variance, peak_blocks, peak_blocks_variance, peak_samples FROM (%s)""" % NEW
+MORE_WINDOWS = """INSERT INTO {to}.windows_local
+SELECT day, service, version, concat('host', toString(number)), intHash64(number + 1), intHash64(bitXor(window, one + 1)),
+intHash64(bitXor(push, one + 1)), program, command, pid, toInt64({begin}) + w * {step}, toInt64({begin}) + (w + 1) * {step}, exact,
+interval_bytes, samples, allocated_bytes, live_bytes, peak_bytes, rss_bytes, rss_most_bytes, cpu_ns, labels.key, labels.value,
+pushed, share FROM (SELECT *, toUInt64((toUInt64(substring(host, 5)) + w * {services}) %% {hosts}) + copy * {hosts} AS number
+FROM (%s))""" % NEW
 
 
 class Server:
@@ -75,8 +78,8 @@ class Server:
         except urllib.error.HTTPError as error:
             raise RuntimeError(error.read().decode("utf-8", "replace")[:300]) from error
 
-    def url(self):
-        return "clickhouse://127.0.0.1:%d/fleet" % self.http
+    def url(self, database):
+        return "clickhouse://127.0.0.1:%d/%s" % (self.http, database)
 
     def stop(self):
         os.killpg(self.process.pid, signal.SIGKILL)
@@ -91,28 +94,54 @@ def run(tools, *words):
     return done.stdout
 
 
-def traces(tools, work, hosts, progress):
-    """Recordings of one program with other samples each: as many as hosts, but for the last factor of ten."""
+def traces(tools, work, count, progress):
+    """Recordings of one program; the sampler draws other samples each time."""
     made = []
-    for i in range(max(hosts // 10, 1)):
-        progress("fleet: recording %d" % i)
+    for i in range(count):
+        progress("fleet: recording %d of %d" % (i, count))
         path = os.path.join(work, "host%d.mayfly" % i)
         run(tools, "record", "-q", "--force", "-i", "1K", "-o", path, "--", sys.executable, "-c",
-            "import json, re, argparse; print(len(json.dumps(list(range(%d)))))" % (1000 + i))
+            "import json, re, argparse; print(len(json.dumps(list(range(1000)))))")
         made.append(path)
     return made
 
 
-def push_all(tools, servers, paths, hosts, progress):
-    """Seconds of mayfly's CPU; the recorded traces again and again, as of other hosts."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+def cpu_s():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def push_each(tools, servers, paths, hosts, progress):
+    """Seconds of mayfly's CPU; the recorded traces again and again, as of other hosts, a process each."""
+    before = cpu_s()
     for host in range(hosts):
         if host % 50 == 0:
             progress("fleet: host %d of %d" % (host, hosts))
-        run(tools, "push", "-q", "--to", servers[host % 2].url(), "--service", "service%d" % (host % SERVICES), "--host",
-            "host%d" % host, paths[host % len(paths)])
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        run(tools, "push", "-q", "--to", servers[host % 2].url("pushed"), "--service", "service%d" % (host % SERVICES),
+            "--host", "host%d" % host, paths[host % len(paths)])
+    return cpu_s() - before
+
+
+def push_together(tools, server, paths):
+    """The same with one process for all traces."""
+    before = cpu_s()
+    run(tools, "push", "-q", "--to", server.url("together"), *paths)
+    return cpu_s() - before
+
+
+def rows_of(server, database):
+    return int(server.ask("SELECT count() FROM %s.samples" % database))
+
+
+def make_day(servers, to, hosts, windows, copies):
+    """All windows of hosts times copies hosts."""
+    step = 86400 * 10**9 // windows
+    for server in servers:
+        for table, statement in (("samples", MORE_SAMPLES), ("windows", MORE_WINDOWS)):
+            server.ask(statement.format(to=to, table=table, windows=windows, copies=copies, hosts=hosts, services=SERVICES,
+                                        step=step, begin=int(time.time()) * 10**9 - windows * step))
+        for table in ("stacks", "frames"):
+            server.ask("INSERT INTO {0}.{1}_local SELECT * FROM pushed.{1}_local".format(to, table))
 
 
 def question(tools, address, rounds):
@@ -124,32 +153,47 @@ def question(tools, address, rounds):
     return measure.median(times)
 
 
+QUESTIONS = (("service", "?service=service7&from=-2d"), ("all", "?from=-2d"),
+             ("service_times", "?service=service7&from=-2d&every=auto"), ("all_times", "?from=-2d&every=auto"))
+
+
+def measure_day(tools, servers, hosts, windows, copies, rounds, progress):
+    """A database of hosts times copies hosts: its size, and how long questions take."""
+    name = "fleet%d" % (hosts * copies)
+    for server in servers:
+        run(tools, "fleet", "init", "-q", "--cluster", "two", server.url(name))
+    progress("fleet: a day of %d hosts" % (hosts * copies))
+    start = time.monotonic()
+    make_day(servers, name, hosts, windows, copies)
+    day = {"hosts": hosts * copies, "windows": windows, "rows": rows_of(servers[0], name),
+           "made_s": time.monotonic() - start,
+           "stacks": int(servers[0].ask("SELECT uniq(stack) FROM %s.samples" % name)),
+           "bytes": sum(int(server.ask("SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND database = '%s' "
+                                       "AND table = 'samples_local'" % name)) for server in servers)}
+    for key, ask in QUESTIONS:
+        progress("fleet: %d hosts, question %s" % (hosts * copies, key))
+        day[key + "_s"] = question(tools, servers[0].url(name) + ask, rounds)
+    return day
+
+
 def measure_all(tools, rounds, quick, work, progress):
     if not shutil.which("clickhouse-server"):
         return {"rounds": 0, "failed": "clickhouse-server is missing."}
-    hosts, windows = (50, 4) if quick else (500, 24)
+    hosts, days = (50, ((4, 1), (2, 2))) if quick else (1000, ((24, 1), (2, 10)))
     servers = [Server(os.path.join(work, "shard%d" % i)) for i in range(2)]
-    result = {"rounds": rounds, "hosts": hosts, "windows": windows, "failed": None}
+    result = {"rounds": rounds, "hosts": hosts, "load": os.getloadavg()[1], "failed": None}
     try:
         for server in servers:
             server.start("".join(SHARD % one.tcp for one in servers))
         for server in servers:
-            run(tools, "fleet", "init", "-q", "--cluster", "two", server.url())
-        paths = traces(tools, work, hosts, progress)
-        result["push_cpu_s"] = push_all(tools, servers, paths, hosts, progress)
-        result["pushed_rows"] = int(servers[0].ask("SELECT count() FROM fleet.samples"))
-        progress("fleet: a day's windows")
-        for server in servers:
-            server.ask(MORE_SAMPLES.format(windows=windows))
-            server.ask(MORE_WINDOWS.format(windows=windows, step=86400 * 10**9 // windows))
-        result["rows"] = int(servers[0].ask("SELECT count() FROM fleet.samples"))
-        result["stacks"] = int(servers[0].ask("SELECT uniq(stack) FROM fleet.samples"))
-        result["bytes"] = sum(int(server.ask("SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND database = 'fleet' "
-                                             "AND table = 'samples_local'")) for server in servers)
-        for name, ask in (("service", "?service=service7&from=-2d"), ("all", "?from=-2d"),
-                          ("service_times", "?service=service7&from=-2d&every=auto"), ("all_times", "?from=-2d&every=auto")):
-            progress("fleet: question, " + name)
-            result[name + "_s"] = question(tools, servers[0].url() + ask, rounds)
+            for name in ("pushed", "together"):
+                run(tools, "fleet", "init", "-q", "--cluster", "two", server.url(name))
+        paths = traces(tools, work, 7 if quick else 97, progress)
+        result["together_cpu_s"] = push_together(tools, servers[0], paths)
+        result["together_rows"] = rows_of(servers[0], "together")
+        result["each_cpu_s"] = push_each(tools, servers, paths, hosts, progress)
+        result["each_rows"] = rows_of(servers[0], "pushed")
+        result["days"] = [measure_day(tools, servers, hosts, windows, copies, rounds, progress) for windows, copies in days]
     except (RuntimeError, OSError) as problem:
         result["failed"] = str(problem)
     finally:
@@ -166,16 +210,21 @@ def render(part, heading, table):
     lines = heading("A fleet's database", part)
     if data["failed"]:
         return lines + ["", data["failed"], ""]
-    rate = data["pushed_rows"] / data["push_cpu_s"]
-    return lines + ["", "Debian's clickhouse-server 18.16, two of them on this machine that share the rows. Recordings of python3 "
-                    "with samples of their own are pushed as %d hosts of %d services, a process of `mayfly push` each; then each "
-                    "host's window is copied to %d of a day." % (data["hosts"], SERVICES, data["windows"]), ""] + \
+    days = data["days"]
+    rows = [["", *("%d hosts, %d windows each" % (day["hosts"], day["windows"]) for day in days)]]
+    return lines + ["", "Debian's clickhouse-server 18.16, two of them on this machine that share the rows (load before: %.1f). "
+                    "Recordings of python3, each with samples of its own, are pushed as %d hosts of %d services. A day is made of "
+                    "what was pushed in the servers: each window of a host has the samples of another recording."
+                    % (data["load"], data["hosts"], SERVICES), ""] + \
         table(["", ""], [
-            ["rows of samples pushed, by second of mayfly's CPU (start-up, reading the trace and asking for the past included)",
-             "%d" % rate],
-            ["rows in the day, different stacks", "%d; %d" % (data["rows"], data["stacks"])],
-            ["bytes on disk by row of samples", "%.1f" % (data["bytes"] / data["rows"])],
-            ["`mayfly report` of one of %d services, a day" % SERVICES, "%.2f s" % data["service_s"]],
-            ["`mayfly report` of all services, a day", "%.2f s" % data["all_s"]],
-            ["the same over time (every=auto), of one service; of all",
-             "%.2f s; %.2f s" % (data["service_times_s"], data["all_times_s"])]])
+            ["rows of samples pushed, by second of mayfly's CPU, a process of `mayfly push` for each trace (start-up, reading "
+             "the trace and asking for the past included)", "%d" % (data["each_rows"] / data["each_cpu_s"])],
+            ["one process for all traces, with an empty database at first", "%d" % (data["together_rows"] / data["together_cpu_s"])],
+        ]) + [""] + table(rows[0], [
+            ["rows of samples", *("%d" % day["rows"] for day in days)],
+            ["different stacks", *("%d" % day["stacks"] for day in days)],
+            ["bytes on disk by row of samples", *("%.1f" % (day["bytes"] / day["rows"]) for day in days)],
+            ["`mayfly report` of one of %d services" % SERVICES, *("%.2f s" % day["service_s"] for day in days)],
+            ["`mayfly report` of all services", *("%.2f s" % day["all_s"] for day in days)],
+            ["of one service over time (every=auto)", *("%.2f s" % day["service_times_s"] for day in days)],
+            ["of all services over time", *("%.2f s" % day["all_times_s"] for day in days)]])
