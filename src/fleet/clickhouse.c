@@ -10,111 +10,40 @@
  */
 #include "fleet/clickhouse.h"
 
-#include <dlfcn.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <curl/curl.h>
-
+#include "fleet/http_post.h"
 #include "format/bytes.h"
 #include "format/compress.h"
 
-#define LIBRARY	     "libcurl.so.4"
-#define CONNECT_SECS 10L
-#define SILENT_SECS  120L /* without a byte */
-#define ANSWER_MOST  ((size_t)1 << 30)
+#define ANSWER_MOST ((size_t)1 << 30)
 
-static struct {
-	bool loaded;
-	__typeof__(curl_easy_init) *init;
-	__typeof__(curl_easy_setopt) *(setopt);
-	__typeof__(curl_easy_perform) *perform;
-	__typeof__(curl_easy_getinfo) *(getinfo);
-	__typeof__(curl_easy_reset) *reset;
-	__typeof__(curl_easy_cleanup) *cleanup;
-	__typeof__(curl_easy_escape) *escape;
-	__typeof__(curl_easy_strerror) *strerror;
-	__typeof__(curl_free) *free;
-	__typeof__(curl_slist_append) *append;
-	__typeof__(curl_slist_free_all) *free_all;
-} library;
+_Static_assert(HTTP_WHY <= CLICKHOUSE_WHY, "a reason of http_post() fits");
 
 struct clickhouse {
-	CURL *curl;
+	struct http *http;
 	struct server_url url;
-	struct curl_slist *login; /* headers */
 	bool distributed;
 };
-
-static bool load_library(void)
-{
-	static const char *const names[] = {
-	    "curl_easy_init",  "curl_easy_setopt",  "curl_easy_perform",  "curl_easy_getinfo",
-	    "curl_easy_reset", "curl_easy_cleanup", "curl_easy_escape",	  "curl_easy_strerror",
-	    "curl_free",       "curl_slist_append", "curl_slist_free_all"};
-	void **functions[] = {
-	    (void **)&library.init,    (void **)&library.setopt,   (void **)&library.perform,
-	    (void **)&library.getinfo, (void **)&library.reset,	   (void **)&library.cleanup,
-	    (void **)&library.escape,  (void **)&library.strerror, (void **)&library.free,
-	    (void **)&library.append,  (void **)&library.free_all};
-	void *handle;
-
-	if (library.loaded)
-		return true;
-	handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-	library.loaded = handle != NULL;
-	for (size_t i = 0; handle && i < sizeof(names) / sizeof(*names); i++) {
-		*functions[i] = dlsym(handle, names[i]);
-		library.loaded &= *functions[i] != NULL;
-	}
-	return library.loaded;
-}
-
-static enum clickhouse_failure no_memory(char *why)
-{
-	snprintf(why, CLICKHOUSE_WHY, "out of memory");
-	return CLICKHOUSE_REFUSED;
-}
-
-static bool add_header(struct curl_slist **list, const char *name, const char *value)
-{
-	size_t size = strlen(name) + strlen(value) + 3;
-	char *line = malloc(size);
-	struct curl_slist *longer = NULL;
-
-	if (line) {
-		snprintf(line, size, "%s: %s", name, value);
-		longer = library.append(*list, line);
-		free(line);
-	}
-	if (longer)
-		*list = longer;
-	return longer != NULL;
-}
 
 struct clickhouse *clickhouse_open(const struct server_url *url,
 				   const struct clickhouse_login *login, char *why)
 {
-	struct clickhouse *c;
+	struct clickhouse *c = calloc(1, sizeof(*c));
 
-	if (!load_library()) {
-		snprintf(why, CLICKHOUSE_WHY,
-			 "needs %s, which is not here; Debian's package is libcurl4", LIBRARY);
+	if (!c) {
+		snprintf(why, CLICKHOUSE_WHY, "out of memory");
 		return NULL;
 	}
-	c = calloc(1, sizeof(*c));
-	if (c) {
-		c->url = *url;
-		c->curl = library.init();
-	}
-	if (c && c->curl &&
-	    (!login->user || add_header(&c->login, "X-ClickHouse-User", login->user)) &&
-	    (!login->password || add_header(&c->login, "X-ClickHouse-Key", login->password)))
+	c->url = *url;
+	c->http = http_open(ANSWER_MOST, why);
+	if (c->http &&
+	    (!login->user || http_header(c->http, "X-ClickHouse-User", login->user, why)) &&
+	    (!login->password || http_header(c->http, "X-ClickHouse-Key", login->password, why)))
 		return c;
 	clickhouse_close(c);
-	no_memory(why);
 	return NULL;
 }
 
@@ -122,38 +51,13 @@ void clickhouse_close(struct clickhouse *c)
 {
 	if (!c)
 		return;
-	if (c->login)
-		library.free_all(c->login);
-	if (c->curl)
-		library.cleanup(c->curl);
+	http_close(c->http);
 	free(c);
 }
 
 void clickhouse_distributed(struct clickhouse *c)
 {
 	c->distributed = true;
-}
-
-/* ---- one request ---- */
-
-struct reply {
-	char *text;
-	size_t size;
-};
-
-static size_t take_reply(char *bytes, size_t one, size_t count, void *to)
-{
-	struct reply *r = to;
-	size_t size = one * count;
-	char *grown = size < ANSWER_MOST - r->size ? realloc(r->text, r->size + size + 1) : NULL;
-
-	if (!grown)
-		return 0;
-	memcpy(grown + r->size, bytes, size);
-	r->text = grown;
-	r->size += size;
-	r->text[r->size] = 0;
-	return size;
 }
 
 /* ---- bodies ---- */
@@ -214,17 +118,20 @@ static bool put_form(struct bytes *to, const struct clickhouse_table *table)
 	return !to->failed;
 }
 
-/* The first line of what the server said, without its version. */
-static void say_first_line(char *why, const char *text)
+/* ---- one request ---- */
+
+/* What the server said, without its version. */
+static void say_refused(char *why, const struct http_answer *answer)
 {
 	static const char before[] = "DB::Exception: ";
-	const char *message = strstr(text, before);
-	size_t length;
+	const char *message = strstr(answer->text, before);
 
-	text = message ? message + strlen(before) : text;
-	length = strcspn(text, "\r\n");
-	snprintf(why, CLICKHOUSE_WHY, "the server says: %.*s", (int)(length < 400 ? length : 400),
-		 text);
+	if (answer->size)
+		http_say(why,
+			 "the server says: ", message ? message + strlen(before) : answer->text);
+	else
+		snprintf(why, CLICKHOUSE_WHY, "the server answers with HTTP status %ld",
+			 answer->status);
 }
 
 /* https://github.com/ClickHouse/ClickHouse, src/Common/ErrorCodes.cpp */
@@ -235,70 +142,25 @@ static enum clickhouse_failure failure_of(const char *text)
 	return code == 60 || code == 81 ? CLICKHOUSE_NO_TABLE : CLICKHOUSE_REFUSED;
 }
 
+static enum clickhouse_failure no_memory(char *why)
+{
+	snprintf(why, CLICKHOUSE_WHY, "out of memory");
+	return CLICKHOUSE_REFUSED;
+}
+
 /* more: settings, each with a '&' at its end. statement NULL: it is the body. */
 static char *address_of(struct clickhouse *c, const char *more, const char *statement)
 {
 	const char *settings =
 	    c->distributed ? "distributed_product_mode=global&insert_distributed_sync=1&" : "";
-	char *escaped = statement ? library.escape(c->curl, statement, 0) : NULL, *address = NULL;
+	char *escaped = statement ? http_escape(c->http, statement) : NULL, *address = NULL;
 
 	if ((!statement || escaped) &&
 	    asprintf(&address, "%s?%s%s%s%s", c->url.base, settings, more,
 		     statement ? "query=" : "", escaped ? escaped : "") < 0)
 		address = NULL;
-	if (escaped)
-		library.free(escaped);
+	free(escaped);
 	return address;
-}
-
-static enum clickhouse_failure perform(struct clickhouse *c, char **answer, size_t *answer_size,
-				       char *why)
-{
-	struct reply reply = {0};
-	enum clickhouse_failure failure = CLICKHOUSE_GOOD;
-	CURLcode error;
-	long status = 0;
-
-	library.setopt(c->curl, CURLOPT_WRITEFUNCTION, take_reply);
-	library.setopt(c->curl, CURLOPT_WRITEDATA, &reply);
-	library.setopt(c->curl, CURLOPT_CONNECTTIMEOUT, CONNECT_SECS);
-	library.setopt(c->curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
-	library.setopt(c->curl, CURLOPT_LOW_SPEED_TIME, SILENT_SECS);
-	library.setopt(c->curl, CURLOPT_NOSIGNAL, 1L);
-	error = library.perform(c->curl);
-	if (!error)
-		library.getinfo(c->curl, CURLINFO_RESPONSE_CODE, &status);
-	if (error) {
-		snprintf(why, CLICKHOUSE_WHY, "%s", library.strerror(error));
-		failure = CLICKHOUSE_AWAY;
-	} else if (status != 200) {
-		say_first_line(why, reply.text ? reply.text : "");
-		failure = failure_of(reply.text ? reply.text : "");
-		if (!reply.text)
-			snprintf(why, CLICKHOUSE_WHY, "the server answers with HTTP status %ld",
-				 status);
-	}
-	if (answer_size)
-		*answer_size = reply.size;
-	if (failure || !answer)
-		free(reply.text);
-	else
-		*answer = reply.text ? reply.text : calloc(1, 1);
-	return failure;
-}
-
-static bool add_headers(const struct clickhouse *c, struct curl_slist **headers, const char *type)
-{
-	bool good = add_header(headers, "Expect", "") &&
-		    (!type || add_header(headers, "Content-Type", type));
-
-	for (struct curl_slist *h = c->login; good && h; h = h->next) {
-		struct curl_slist *longer = library.append(*headers, h->data);
-
-		good = longer != NULL;
-		*headers = good ? longer : *headers;
-	}
-	return good;
 }
 
 /* Frees the address. type: of the body, or NULL. */
@@ -306,21 +168,25 @@ static enum clickhouse_failure post(struct clickhouse *c, char *address, const c
 				    const void *body, size_t size, char **answer,
 				    size_t *answer_size, char *why)
 {
-	struct curl_slist *headers = NULL;
-	enum clickhouse_failure failure = CLICKHOUSE_REFUSED;
+	const struct http_request request = {
+	    .address = address, .type = type, .body = body, .size = size};
+	enum clickhouse_failure failure = CLICKHOUSE_GOOD;
+	struct http_answer said;
 
-	if (address && add_headers(c, &headers, type)) {
-		library.reset(c->curl);
-		library.setopt(c->curl, CURLOPT_URL, address);
-		library.setopt(c->curl, CURLOPT_POSTFIELDS, body);
-		library.setopt(c->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)size);
-		library.setopt(c->curl, CURLOPT_HTTPHEADER, headers);
-		failure = perform(c, answer, answer_size, why);
-	} else {
-		no_memory(why);
+	if (!address)
+		return no_memory(why);
+	if (!http_post(c->http, &request, &said, why)) {
+		failure = CLICKHOUSE_AWAY;
+	} else if (said.status != 200) {
+		say_refused(why, &said);
+		failure = failure_of(said.text);
 	}
-	if (headers)
-		library.free_all(headers);
+	if (answer_size)
+		*answer_size = said.size;
+	if (failure || !answer)
+		free(said.text);
+	else
+		*answer = said.text;
 	free(address);
 	return failure;
 }
@@ -348,7 +214,7 @@ enum clickhouse_failure clickhouse_ask(struct clickhouse *c, const char *stateme
 				       const struct clickhouse_table *table, char **answer,
 				       size_t *answer_size, char *why)
 {
-	char *columns = library.escape(c->curl, table->columns, 0), *more = NULL;
+	char *columns = http_escape(c->http, table->columns), *more = NULL;
 	enum clickhouse_failure failure = CLICKHOUSE_REFUSED;
 	struct bytes form = {0};
 
@@ -361,8 +227,7 @@ enum clickhouse_failure clickhouse_ask(struct clickhouse *c, const char *stateme
 			       answer, answer_size, why);
 	else
 		no_memory(why);
-	if (columns)
-		library.free(columns);
+	free(columns);
 	free(more);
 	bytes_free(&form);
 	return failure;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A ClickHouse server, by its HTTP interface, through libcurl, which is loaded when it is first needed.
- * For one thread at a time. Nothing here shows a user or a password in a message.
+ * A ClickHouse server, by its HTTP interface (http_post.h). For one thread at a time. Nothing here shows
+ * a user or a password in a message.
  */
 #ifndef MAYFLY_CLICKHOUSE_H
 #define MAYFLY_CLICKHOUSE_H
