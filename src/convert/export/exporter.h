@@ -14,6 +14,9 @@ struct export_options {
 	 * say. */
 	const struct mayfly_query *query;
 	bool samples; /* a row for each sample instead of each stack */
+	/* The query's window is one of many of a program that runs, and its metric LIVE: what is live at
+	 * at_ns is of all blocks, what was allocated is of the window. */
+	bool window;
 };
 
 /* The options of the user that a format supports; others are refused. */

@@ -6,11 +6,17 @@
 #include <stdio.h>
 #include <string.h>
 
-void export_two_questions(const struct mayfly_query *query, struct mayfly_query *asked,
+void export_two_questions(const struct export_options *options, struct mayfly_query *asked,
 			  struct mayfly_query *other)
 {
+	const struct mayfly_query *query = options->query;
+
 	*asked = *other = *query;
 	other->metric = query->metric == MAYFLY_ALLOCATED ? MAYFLY_PEAK : MAYFLY_ALLOCATED;
+	if (options->window) {
+		asked->from_ns = 0;
+		asked->to_ns = INT64_MAX;
+	}
 }
 
 bool export_knows(const struct mayfly_trace *trace, uint32_t absent)

@@ -27,7 +27,7 @@ export_left_out ctf_left_out, memtrace_left_out;
  * The queries of formats that hold two metrics: the user's, and "allocated". If the user asked for
  * that, the other one is "live at the peak".
  */
-void export_two_questions(const struct mayfly_query *query, struct mayfly_query *asked,
+void export_two_questions(const struct export_options *options, struct mayfly_query *asked,
 			  struct mayfly_query *other);
 /* A metric as text for users: "live at the peak, 1.234 s". */
 char *export_metric_text(char *buffer, size_t size, const struct mayfly_trace *trace,

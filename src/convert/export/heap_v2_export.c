@@ -189,7 +189,7 @@ int export_heap_v2(const struct mayfly_trace *trace, const struct export_options
 	struct pair total[2] = {0};
 	int error, written;
 
-	export_two_questions(options->query, &asked, &other);
+	export_two_questions(options, &asked, &other);
 	h.allocated = asked.metric != MAYFLY_ALLOCATED;
 	h.counts = export_knows(trace, MAYFLY_ABSENT_BLOCKS);
 	error = stack_sums_begin(&h.sums, trace, &asked, &other);

@@ -15,8 +15,7 @@
  * locations that it needs; everything else follows.
  */
 #include "convert/export/event_walk.h"
-#include "convert/export/exports.h"
-#include "convert/export/label_sums.h"
+#include "convert/export/profile_samples.h"
 #include "convert/export/protobuf.h"
 
 #include <inttypes.h>
@@ -37,18 +36,11 @@ struct zip {
 };
 
 struct pprof {
-	const struct mayfly_trace *trace;
-	const struct mayfly_info *info;
-	struct shown_stacks stacks;
-	struct stack_sums sums;
-	struct label_sums labels;
-	int allocated; /* column of the sums; the other column is what is live */
-	bool counts;   /* numbers of blocks are known */
+	struct profile_samples samples;
 	struct texts strings;
 	struct numbering functions;
 	uint8_t *used; /* for each frame, then for each special location */
 	struct bytes message, part, line;
-	struct rounding rounding[2 * STACK_COLUMNS];
 	struct zip zip;
 };
 
@@ -122,65 +114,46 @@ static void write_value_type(struct pprof *p, uint32_t field, const char *type, 
 	write_message(p, field);
 }
 
-/* The name of the other column's figures in pprof. */
-static const char *live_name(enum mayfly_metric metric)
-{
-	return metric == MAYFLY_LEAKED	    ? "leaked"
-	       : metric == MAYFLY_TEMPORARY ? "temporary"
-					    : "inuse";
-}
-
 /* "alloc_objects" if blocks are known, and "alloc_space". */
-static void write_types_of(struct pprof *p, const char *name, int column)
+static void write_types_of(struct pprof *p, int column)
 {
+	const char *name = profile_column_name(&p->samples, column);
 	char objects[32], space[32];
 
 	snprintf(objects, sizeof(objects), "%s_objects", name);
 	snprintf(space, sizeof(space), "%s_space", name);
-	if (p->sums.of[column] && p->counts)
+	if (p->samples.sums.of[column] && p->samples.counts)
 		write_value_type(p, PROFILE_SAMPLE_TYPE, objects, "count");
-	if (p->sums.of[column])
+	if (p->samples.sums.of[column])
 		write_value_type(p, PROFILE_SAMPLE_TYPE, space, "bytes");
 	if (column == 0) /* the user's query */
 		write_number(p, PROFILE_DEFAULT_SAMPLE_TYPE, string(p, space));
 }
 
-static void write_types(struct pprof *p, const struct mayfly_query *live)
+static void write_types(struct pprof *p)
 {
-	write_types_of(p, "alloc", p->allocated);
-	write_types_of(p, live_name(live->metric), !p->allocated);
+	uint64_t interval = p->samples.info->interval_bytes;
+
+	write_types_of(p, p->samples.allocated);
+	write_types_of(p, !p->samples.allocated);
 	write_value_type(p, PROFILE_PERIOD_TYPE, "space", "bytes");
-	write_number(p, PROFILE_PERIOD,
-		     p->info->interval_bytes ? (int64_t)p->info->interval_bytes : 1);
+	write_number(p, PROFILE_PERIOD, interval ? (int64_t)interval : 1);
 }
 
-/* A sample's share of the sums of a stack. */
-struct pprof_share {
-	double bytes, blocks;
-};
-
-/* The values of one column, in the order of the types. False: they are 0. */
-static bool add_values(struct pprof *p, const struct stack_sum *sum, int column,
-		       const struct pprof_share share[STACK_COLUMNS])
+/* The values of one column, in the order of the types. */
+static void add_values(struct pprof *p, const struct profile_sample *sample, int column)
 {
-	uint64_t blocks, bytes;
-
-	if (!p->sums.of[column])
-		return false;
-	blocks = rounding_next(&p->rounding[2 * column],
-			       sum->of[column]->blocks.estimate * share[column].blocks);
-	bytes = rounding_next(&p->rounding[2 * column + 1],
-			      sum->of[column]->bytes.estimate * share[column].bytes);
-	if (p->counts)
-		bytes_put_u(&p->line, blocks);
-	bytes_put_u(&p->line, bytes);
-	return blocks | bytes;
+	if (!p->samples.sums.of[column])
+		return;
+	if (p->samples.counts)
+		bytes_put_u(&p->line, sample->blocks[column]);
+	bytes_put_u(&p->line, sample->bytes[column]);
 }
 
 static void add_labels(struct pprof *p, uint32_t set)
 {
 	size_t count;
-	const struct mayfly_label *label = mayfly_trace_labels(p->trace, set, &count);
+	const struct mayfly_label *label = mayfly_trace_labels(p->samples.trace, set, &count);
 
 	for (size_t i = 0; i < count; i++) {
 		if (!label_counts(label, i, count))
@@ -191,73 +164,21 @@ static void add_labels(struct pprof *p, uint32_t set)
 	}
 }
 
-/* False: nothing to write. */
-static bool make_sample(struct pprof *p, const struct stack_sum *sum,
-			const struct pprof_share share[STACK_COLUMNS], uint32_t set)
+static int write_sample(void *context, const struct profile_sample *sample)
 {
-	const uint32_t *path;
-	size_t length = shown_path(&p->stacks, sum->node, &path);
-	bool any;
+	struct pprof *p = context;
 
-	if (!length)
-		p->zip.error = p->zip.error ? p->zip.error : MAYFLY_E_MEMORY;
-	any = add_values(p, sum, p->allocated, share);
-	any |= add_values(p, sum, !p->allocated, share);
-	if (!any) {
-		p->line.used = 0;
-		return false;
-	}
+	add_values(p, sample, p->samples.allocated);
+	add_values(p, sample, !p->samples.allocated);
 	protobuf_message(&p->message, SAMPLE_VALUE, &p->line);
-	for (size_t i = 0; i < length; i++) {
-		p->used[path[i]] = 1;
-		bytes_put_u(&p->line, (uint64_t)path[i] + 1);
+	for (size_t i = 0; i < sample->length; i++) {
+		p->used[sample->path[i]] = 1;
+		bytes_put_u(&p->line, (uint64_t)sample->path[i] + 1);
 	}
 	protobuf_message(&p->message, SAMPLE_LOCATION, &p->line);
-	add_labels(p, set);
-	return true;
-}
-
-/* The totals of all sets of a stack. */
-static void add_weights(struct label_weights total[STACK_COLUMNS], const struct label_sum *sum,
-			size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		for (int column = 0; column < STACK_COLUMNS; column++) {
-			total[column].bytes += sum[i].of[column].bytes;
-			total[column].blocks += sum[i].of[column].blocks;
-		}
-}
-
-/* A sample for each set of labels. A column without blocks has no shares: the first sample gets its
- * whole sum. */
-static void write_stack(struct pprof *p, const struct stack_sum *sum)
-{
-	struct label_weights total[STACK_COLUMNS] = {0};
-	struct pprof_share share[STACK_COLUMNS];
-	size_t count;
-	const struct label_sum *of = label_sums_of(&p->labels, sum->node, &count);
-
-	add_weights(total, of, count);
-	for (size_t i = 0; i < (count ? count : 1); i++) {
-		for (int k = 0; k < STACK_COLUMNS; k++) {
-			double alone = i == 0;
-
-			share[k].bytes =
-			    total[k].bytes > 0 ? of[i].of[k].bytes / total[k].bytes : alone;
-			share[k].blocks =
-			    total[k].blocks > 0 ? of[i].of[k].blocks / total[k].blocks : alone;
-		}
-		if (make_sample(p, sum, share, count ? of[i].set : 0))
-			write_message(p, PROFILE_SAMPLE);
-	}
-}
-
-static void pprof_write_samples(struct pprof *p)
-{
-	struct stack_sum sum;
-
-	while (!p->zip.error && stack_sums_next(&p->sums, &sum))
-		write_stack(p, &sum);
+	add_labels(p, sample->set);
+	write_message(p, PROFILE_SAMPLE);
+	return p->zip.error;
 }
 
 static uint32_t function_id(struct pprof *p, const struct shown_line *line)
@@ -273,19 +194,21 @@ static uint32_t function_id(struct pprof *p, const struct shown_line *line)
 
 static void write_location(struct pprof *p, uint32_t index)
 {
-	const struct shown_frame *shown = &p->stacks.frame[index];
+	const struct shown_stacks *stacks = &p->samples.stacks;
+	const struct shown_frame *shown = &stacks->frame[index];
 	const struct mayfly_frame *frame =
-	    mayfly_trace_frame(p->trace, shown_trace_frame(&p->stacks, index));
+	    mayfly_trace_frame(stacks->trace, shown_trace_frame(stacks, index));
 
 	protobuf_unsigned(&p->message, LOCATION_ID, (uint64_t)index + 1);
 	if (frame && frame->kind == MAYFLY_FRAME_CODE) {
-		if (frame->module < p->info->modules)
+		if (frame->module < stacks->info->modules)
 			protobuf_unsigned(&p->message, LOCATION_MAPPING,
 					  (uint64_t)frame->module + 1);
-		protobuf_unsigned(&p->message, LOCATION_ADDRESS, export_address(p->trace, frame));
+		protobuf_unsigned(&p->message, LOCATION_ADDRESS,
+				  export_address(stacks->trace, frame));
 	}
 	for (uint32_t i = 0; i < shown->count; i++) {
-		const struct shown_line *line = &p->stacks.line[shown->first + i];
+		const struct shown_line *line = &stacks->line[shown->first + i];
 
 		protobuf_unsigned(&p->line, LINE_FUNCTION, function_id(p, line));
 		protobuf_unsigned(&p->line, LINE_LINE, line->line);
@@ -300,13 +223,14 @@ static void write_functions(struct pprof *p)
 {
 	for (size_t i = 0; i < p->functions.count && !p->zip.error; i++) {
 		const struct key *key = &p->functions.key[i];
-		uint32_t name = string(p, shown_text(&p->stacks, (uint32_t)key->word[1]));
+		uint32_t name = string(p, shown_text(&p->samples.stacks, (uint32_t)key->word[1]));
 
 		protobuf_unsigned(&p->message, FUNCTION_ID, i + 1);
 		protobuf_unsigned(&p->message, FUNCTION_NAME, name);
 		protobuf_unsigned(&p->message, FUNCTION_SYSTEM_NAME, name);
-		protobuf_unsigned(&p->message, FUNCTION_FILENAME,
-				  string(p, shown_text(&p->stacks, (uint32_t)key->word[2])));
+		protobuf_unsigned(
+		    &p->message, FUNCTION_FILENAME,
+		    string(p, shown_text(&p->samples.stacks, (uint32_t)key->word[2])));
 		write_message(p, PROFILE_FUNCTION);
 	}
 }
@@ -314,7 +238,7 @@ static void write_functions(struct pprof *p)
 /* pprof needs no symbols: each location has a name, at least "module+0x1234". */
 static void write_mapping(struct pprof *p, size_t index)
 {
-	const struct mayfly_module *m = mayfly_trace_module(p->trace, index);
+	const struct mayfly_module *m = mayfly_trace_module(p->samples.trace, index);
 	char build_id[BUILD_ID_TEXT];
 
 	protobuf_unsigned(&p->message, MAPPING_ID, index + 1);
@@ -334,12 +258,13 @@ static void write_mappings(struct pprof *p)
 {
 	size_t main_module = 0;
 
-	for (size_t i = p->info->modules; i-- > 0;)
-		if (strcmp(mayfly_trace_module(p->trace, i)->path, p->info->program) == 0)
+	for (size_t i = p->samples.info->modules; i-- > 0;)
+		if (strcmp(mayfly_trace_module(p->samples.trace, i)->path,
+			   p->samples.info->program) == 0)
 			main_module = i;
-	if (p->info->modules)
+	if (p->samples.info->modules)
 		write_mapping(p, main_module);
-	for (size_t i = 0; i < p->info->modules; i++)
+	for (size_t i = 0; i < p->samples.info->modules; i++)
 		if (i != main_module)
 			write_mapping(p, i);
 }
@@ -349,80 +274,64 @@ static void comment(struct pprof *p, const char *text)
 	write_number(p, PROFILE_COMMENT, string(p, text));
 }
 
-static void write_comments(struct pprof *p, const struct export_options *options,
-			   const struct mayfly_query *live)
+static void write_comments(struct pprof *p, const struct export_options *options)
 {
-	const struct mayfly_node_sums *asked = p->sums.of[0], *lives = p->sums.of[!p->allocated];
-	const char *name = live_name(live->metric);
+	const struct profile_samples *s = &p->samples;
+	int live = !s->allocated;
+	const struct mayfly_estimate *asked = &s->sums.of[0]->total;
 	char text[256], metric[128];
 
-	if (export_knows(p->trace, MAYFLY_ABSENT_COMMAND))
-		comment(p, export_title(options, p->trace));
+	if (export_knows(s->trace, MAYFLY_ABSENT_COMMAND))
+		comment(p, export_title(options, s->trace));
 	comment(p, "made by mayfly " MAYFLY_VERSION);
-	if (lives) {
-		export_metric_text(metric, sizeof(metric), p->trace, live, lives->time_ns);
-		snprintf(text, sizeof(text), "%s: %s", name, metric);
+	if (s->sums.of[live]) {
+		export_metric_text(metric, sizeof(metric), s->trace, &s->query[live],
+				   s->sums.of[live]->time_ns);
+		snprintf(text, sizeof(text), "%s: %s", profile_column_name(s, live), metric);
 		comment(p, text);
 	}
-	if ((p->info->mode == MAYFLY_EXACT && !p->info->thinned) ||
-	    !export_knows(p->trace, MAYFLY_ABSENT_ERRORS))
+	if (!profile_is_estimate(s))
 		return;
 	snprintf(text, sizeof(text),
 		 "estimates from %" PRIu64 " samples; %s_space is %.0f +- %.0f bytes (1 sigma)",
-		 asked->total.samples, p->allocated ? name : "alloc", asked->total.bytes.estimate,
-		 asked->total.bytes.stderror);
+		 asked->samples, profile_column_name(s, 0), asked->bytes.estimate,
+		 asked->bytes.stderror);
 	comment(p, text);
 }
 
 static void write_times(struct pprof *p)
 {
-	if (p->info->start_real_ns > 0)
-		write_number(p, PROFILE_TIME_NANOS, p->info->start_real_ns);
-	if (export_knows(p->trace, MAYFLY_ABSENT_TIMES))
-		write_number(p, PROFILE_DURATION_NANOS, p->info->duration_ns);
+	int64_t start_ns, duration_ns;
+
+	profile_times(&p->samples, &start_ns, &duration_ns);
+	if (start_ns)
+		write_number(p, PROFILE_TIME_NANOS, start_ns);
+	if (duration_ns)
+		write_number(p, PROFILE_DURATION_NANOS, duration_ns);
 }
 
-static void write_profile(struct pprof *p, const struct export_options *options,
-			  const struct mayfly_query *live)
+static int write_profile(struct pprof *p, const struct export_options *options)
 {
+	int error;
+
 	string(p, ""); /* number 0 */
-	write_types(p, live);
-	pprof_write_samples(p);
-	for (size_t i = 0; i < shown_indices(&p->stacks) && !p->zip.error; i++)
+	write_types(p);
+	error = profile_samples_run(&p->samples, write_sample, p);
+	if (error)
+		return error;
+	for (size_t i = 0; i < shown_indices(&p->samples.stacks) && !p->zip.error; i++)
 		if (p->used[i])
 			write_location(p, (uint32_t)i);
 	write_functions(p);
 	write_mappings(p);
 	write_times(p);
-	write_comments(p, options, live);
+	write_comments(p, options);
 	for (size_t i = 0; i < p->strings.count; i++) {
 		p->part.used = 0;
 		protobuf_text(&p->part, PROFILE_STRING, p->strings.text[i]);
 		zip_write(&p->zip, p->part.at, p->part.used, Z_NO_FLUSH);
 	}
 	zip_write(&p->zip, "", 0, Z_FINISH);
-}
-
-static int pprof_convert(struct pprof *p, const struct export_options *options)
-{
-	struct mayfly_query asked, other;
-	const struct mayfly_query *const questions[STACK_COLUMNS] = {&asked, &other};
-	int error;
-
-	export_two_questions(options->query, &asked, &other);
-	p->allocated = asked.metric != MAYFLY_ALLOCATED;
-	p->counts = export_knows(p->trace, MAYFLY_ABSENT_BLOCKS);
-	error = stack_sums_begin(&p->sums, p->trace, &asked, &other);
-	if (!error)
-		error = shown_begin(&p->stacks, p->trace, options->query);
-	if (!error && p->info->label_sets > 1 && !p->info->snapshot_ns)
-		error = label_sums_begin(&p->labels, p->trace, questions, &p->sums);
-	if (error)
-		return error;
-	p->used = calloc(shown_indices(&p->stacks), 1);
-	if (!p->used)
-		return MAYFLY_E_MEMORY;
-	write_profile(p, options, p->allocated ? &asked : &other);
 	return p->zip.error;
 }
 
@@ -434,15 +343,15 @@ int export_pprof(const struct mayfly_trace *trace, const struct export_options *
 
 	if (!p)
 		return MAYFLY_E_MEMORY;
-	p->trace = trace;
-	p->info = mayfly_trace_info(trace);
-	error = zip_begin(&p->zip, sink, context);
+	error = profile_samples_begin(&p->samples, trace, options);
 	if (!error)
-		error = pprof_convert(p, options);
+		error = zip_begin(&p->zip, sink, context);
+	if (!error) {
+		p->used = calloc(shown_indices(&p->samples.stacks), 1);
+		error = p->used ? write_profile(p, options) : MAYFLY_E_MEMORY;
+	}
 	deflateEnd(&p->zip.stream);
-	stack_sums_end(&p->sums);
-	label_sums_end(&p->labels);
-	shown_end(&p->stacks);
+	profile_samples_end(&p->samples);
 	texts_free(&p->strings);
 	numbering_free(&p->functions);
 	bytes_free(&p->message);

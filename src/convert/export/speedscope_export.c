@@ -148,7 +148,7 @@ static int speedscope_convert(struct speedscope *s, const struct mayfly_trace *t
 	struct stack_sums sums;
 	int error;
 
-	export_two_questions(options->query, &asked, &other);
+	export_two_questions(options, &asked, &other);
 	error = stack_sums_begin(&sums, trace, &asked, &other);
 	if (error)
 		return error;

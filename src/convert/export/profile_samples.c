@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The samples of profiles: see profile_samples.h. */
+#include "convert/export/profile_samples.h"
+
+int profile_samples_begin(struct profile_samples *p, const struct mayfly_trace *trace,
+			  const struct export_options *options)
+{
+	const struct mayfly_query *const questions[STACK_COLUMNS] = {&p->query[0], &p->query[1]};
+	int error;
+
+	*p = (struct profile_samples){.trace = trace, .info = mayfly_trace_info(trace)};
+	export_two_questions(options, &p->query[0], &p->query[1]);
+	p->allocated = p->query[0].metric != MAYFLY_ALLOCATED;
+	p->counts = export_knows(trace, MAYFLY_ABSENT_BLOCKS);
+	error = stack_sums_begin(&p->sums, trace, questions[0], questions[1]);
+	if (!error)
+		error = shown_begin(&p->stacks, trace, options->query);
+	if (!error && p->info->label_sets > 1 && !p->info->snapshot_ns)
+		error = label_sums_begin(&p->labels, trace, questions, &p->sums);
+	return error;
+}
+
+void profile_samples_end(struct profile_samples *p)
+{
+	stack_sums_end(&p->sums);
+	label_sums_end(&p->labels);
+	shown_end(&p->stacks);
+}
+
+const char *profile_column_name(const struct profile_samples *p, int column)
+{
+	enum mayfly_metric metric = p->query[column].metric;
+
+	return metric == MAYFLY_ALLOCATED   ? "alloc"
+	       : metric == MAYFLY_LEAKED    ? "leaked"
+	       : metric == MAYFLY_TEMPORARY ? "temporary"
+					    : "inuse";
+}
+
+/* ---- samples ---- */
+
+/* A sample's share of the sums of a stack. */
+struct profile_share {
+	double bytes, blocks;
+};
+
+/* The totals of all sets of a stack. */
+static void add_weights(struct label_weights total[STACK_COLUMNS], const struct label_sum *sum,
+			size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		for (int column = 0; column < STACK_COLUMNS; column++) {
+			total[column].bytes += sum[i].of[column].bytes;
+			total[column].blocks += sum[i].of[column].blocks;
+		}
+}
+
+/* False: they are all 0. */
+static bool take_values(struct profile_samples *p, const struct stack_sum *sum,
+			const struct profile_share share[STACK_COLUMNS],
+			struct profile_sample *sample)
+{
+	uint64_t any = 0;
+
+	for (int i = 0; i < STACK_COLUMNS; i++) {
+		if (!p->sums.of[i])
+			continue;
+		sample->blocks[i] = rounding_next(&p->rounding[2 * i],
+						  sum->of[i]->blocks.estimate * share[i].blocks);
+		sample->bytes[i] = rounding_next(&p->rounding[2 * i + 1],
+						 sum->of[i]->bytes.estimate * share[i].bytes);
+		any |= sample->blocks[i] | sample->bytes[i];
+	}
+	return any != 0;
+}
+
+/* A sample for each set of labels. A column without blocks has no shares: the first sample gets its
+ * whole sum. */
+static int take_stack(struct profile_samples *p, const struct stack_sum *sum, profile_take *take,
+		      void *context)
+{
+	struct label_weights total[STACK_COLUMNS] = {0};
+	struct profile_share share[STACK_COLUMNS];
+	struct profile_sample sample = {0};
+	size_t count;
+	const struct label_sum *of = label_sums_of(&p->labels, sum->node, &count);
+	int error = 0;
+
+	sample.length = shown_path(&p->stacks, sum->node, &sample.path);
+	if (!sample.length)
+		return MAYFLY_E_MEMORY;
+	add_weights(total, of, count);
+	for (size_t i = 0; !error && i < (count ? count : 1); i++) {
+		for (int k = 0; k < STACK_COLUMNS; k++) {
+			double alone = i == 0;
+
+			share[k].bytes =
+			    total[k].bytes > 0 ? of[i].of[k].bytes / total[k].bytes : alone;
+			share[k].blocks =
+			    total[k].blocks > 0 ? of[i].of[k].blocks / total[k].blocks : alone;
+		}
+		sample.set = count ? of[i].set : 0;
+		if (take_values(p, sum, share, &sample))
+			error = take(context, &sample);
+	}
+	return error;
+}
+
+int profile_samples_run(struct profile_samples *p, profile_take *take, void *context)
+{
+	struct stack_sum sum;
+	int error = 0;
+
+	while (!error && stack_sums_next(&p->sums, &sum))
+		error = take_stack(p, &sum, take, context);
+	return error;
+}
+
+/* ---- facts ---- */
+
+void profile_times(const struct profile_samples *p, int64_t *start_ns, int64_t *duration_ns)
+{
+	const struct mayfly_query *allocated = &p->query[p->allocated];
+	int64_t to_ns =
+	    allocated->to_ns < p->info->duration_ns ? allocated->to_ns : p->info->duration_ns;
+
+	*start_ns = p->info->start_real_ns > 0 ? p->info->start_real_ns + allocated->from_ns : 0;
+	*duration_ns = export_knows(p->trace, MAYFLY_ABSENT_TIMES) && to_ns > allocated->from_ns
+			   ? to_ns - allocated->from_ns
+			   : 0;
+}
+
+bool profile_is_estimate(const struct profile_samples *p)
+{
+	return (p->info->mode != MAYFLY_EXACT || p->info->thinned) &&
+	       export_knows(p->trace, MAYFLY_ABSENT_ERRORS);
+}
