@@ -11,143 +11,14 @@ import random
 import re
 import shutil
 import signal
-import socket
 import statistics
 import subprocess
 import threading
-import urllib.error
-import urllib.request
 
+from fleet_server import COUNTED, cluster, fails, figures, free_ports, good, push, server, whole_of, windows
 from harness import (BUILD, MAYFLY, SOURCE, Folder, Skip, case, cases, check, environment, main, program, record, report, run,
                      same, wait_until)
 from told import Told, told_program
-
-CONFIG = """<yandex>
-<logger><level>error</level><log>{here}/log</log><errorlog>{here}/errors</errorlog></logger>
-<http_port>{http}</http_port><tcp_port>{tcp}</tcp_port><listen_host>127.0.0.1</listen_host>
-<path>{here}/data/</path><tmp_path>{here}/tmp/</tmp_path><user_files_path>{here}/files/</user_files_path>
-<users_config>{here}/users.xml</users_config><default_profile>default</default_profile>
-<default_database>default</default_database><mark_cache_size>10000000</mark_cache_size>
-<remote_servers><two>{shards}</two></remote_servers>
-</yandex>
-"""
-USERS = """<yandex>
-<profiles><default><max_memory_usage>2000000000</max_memory_usage></default></profiles>
-<users>
-<default><password></password><networks><ip>::/0</ip></networks><profile>default</profile><quota>default</quota></default>
-<pusher><password>so secret</password><networks><ip>::/0</ip></networks><profile>default</profile><quota>default</quota></pusher>
-</users>
-<quotas><default></default></quotas>
-</yandex>
-"""
-
-
-def free_ports(count):
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-
-
-SHARD = "<shard><replica><host>127.0.0.1</host><port>%d</port></replica></shard>"
-
-
-class Server:
-    def __init__(self, folder):
-        self.folder = folder
-        self.http, self.tcp = free_ports(2)
-        self.cluster = []
-        self.process = None
-
-    def start(self):
-        shards = "".join(SHARD % one.tcp for one in self.cluster)
-        for name in ("data", "tmp", "files"):
-            os.makedirs(self.folder / name, exist_ok=True)
-        for name, text in (("config.xml", CONFIG), ("users.xml", USERS)):
-            with open(self.folder / name, "w") as file:
-                file.write(text.format(here=self.folder.path, http=self.http, tcp=self.tcp, shards=shards))
-        self.process = subprocess.Popen(["clickhouse-server", "--config-file", self.folder / "config.xml"],
-                                        cwd=self.folder.path, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                        stderr=subprocess.DEVNULL, start_new_session=True)
-        wait_until(self.answers, "clickhouse-server to answer")
-
-    def answers(self):
-        check(self.process.poll() is None, "clickhouse-server has ended")
-        try:
-            return self.ask("SELECT 1") == "1"
-        except (OSError, urllib.error.URLError):
-            return False
-
-    def stop(self):
-        if self.process:
-            os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
-        self.process = None
-
-    def ask(self, statement):
-        try:
-            with urllib.request.urlopen("http://127.0.0.1:%d/" % self.http, statement.encode()) as answer:
-                return answer.read().decode("utf-8", "replace").rstrip("\n")
-        except urllib.error.HTTPError as error:
-            raise AssertionError(statement + ": " + error.read().decode("utf-8", "replace")) from error
-
-    def url(self, database="fleet"):
-        return "clickhouse://127.0.0.1:%d/%s" % (self.http, database)
-
-
-@contextlib.contextmanager
-def server():
-    if not shutil.which("clickhouse-server"):
-        raise Skip("clickhouse-server is not installed")
-    with Folder() as here:
-        one = Server(here)
-        try:
-            one.start()
-            yield one
-        finally:
-            one.stop()
-
-
-@contextlib.contextmanager
-def cluster():
-    """Two servers that share the rows of their tables, which are made."""
-    if not shutil.which("clickhouse-server"):
-        raise Skip("clickhouse-server is not installed")
-    with Folder() as here, Folder() as there:
-        both = [Server(here), Server(there)]
-        try:
-            for one in both:
-                one.cluster = both
-                one.start()
-            for one in both:
-                good("fleet", "init", "-q", "--cluster", "two", one.url())
-            yield both
-        finally:
-            for one in both:
-                one.stop()
-
-
-def good(*command, **changes):
-    done = run([MAYFLY, *command], env=environment(**changes))
-    same((done.code, done.err), (0, b""), done)
-    return done.out.decode()
-
-
-def fails(*command, **changes):
-    """The one line that it says."""
-    done = run([MAYFLY, *command], env=environment(**changes))
-    same((done.code, done.err.count(b"\n")), (1, 1), done)
-    return done.err.decode()
-
-
-def push(url, *arguments, **changes):
-    return good("push", "--to", url, *arguments, **changes)
-
-
-# As doc/FLEET.md has it: the windows that count, and their samples.
-COUNTED = "push IN (SELECT min(push) FROM fleet.windows GROUP BY window)"
-
 
 # What the functions allocated that called the allocator themselves.
 LEAVES = """
@@ -297,16 +168,6 @@ def the_server_goes_away():
         same(s.ask("SELECT count(DISTINCT window) FROM fleet.windows"), "2")
 
 
-def figures(text):
-    return [float(word) for word in text.split()]
-
-
-def whole_of(trace):
-    """Bytes and blocks that were allocated, and are live at the end."""
-    totals = [report(trace, "--metric", metric)["total"] for metric in ("allocated", "leaked")]
-    return [total[what]["estimate"] for total in totals for what in ("bytes", "blocks")]
-
-
 def asked_for(s):
     """The same of the database's only process, by a question; and by SQL, what its windows allocated."""
     whole = whole_of(s.url())
@@ -328,10 +189,6 @@ def told_recording(trace, *options, of=program("told")):
         recorder.stdin.close()
         recorder.wait()
         recorder.stdout.close()
-
-
-def windows(s, which="1"):
-    return int(s.ask("SELECT count(DISTINCT window) FROM fleet.windows WHERE " + which))
 
 
 @cases(["-x", "-i4K"])
