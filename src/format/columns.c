@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Chunks and columns, both ways. Writing tries every coding and keeps the shortest. For long
- * columns the choice is made at a low level of compression. Chunks of one type are much alike, so
- * the choice is kept for the next chunks of that type, until it is old or the column costs more
- * than it did. Reading stores numbers as narrow as the caller wants them (1, 4 or 8 bytes); the
- * loops are compiled once for each width.
+ * Chunks and columns, both ways. Writing tries every coding and keeps the shortest. The choice is
+ * made at a low level of compression, and of a long column by a part of it. Chunks of one type are
+ * much alike, so the choice is kept for the next chunks of that type, until it is old or the column
+ * costs more than it did. Reading stores numbers as narrow as the caller wants them (1, 4 or 8
+ * bytes); the loops are compiled once for each width.
  */
 #include "format/columns.h"
 
@@ -18,7 +18,7 @@
 #include "format/numbering.h"
 
 #define PACK_LIMIT	  8192 /* values in a chunk that is worth trying to compress as a whole */
-#define LONG_COLUMN	  2048 /* values; columns of so many or more choose at QUICK_LEVEL */
+#define LONG_COLUMN	  2048 /* values; shorter ones choose at the level itself if that is low */
 #define SHORT_COLUMN	  64   /* values; columns of so many or more keep their choice, if any do */
 #define SHORT_LEAN_COLUMN 8    /* the same of a lean writer, whose traces are mostly short */
 #define QUICK_LEVEL	  3
@@ -480,9 +480,9 @@ static bool code_as_before(struct column_writer *w, struct choice *c, const uint
 	return true;
 }
 
-/* Chooses by a sample of a long column, at QUICK_LEVEL. */
-static void choose_long(struct column_writer *w, struct choice *c, const uint64_t *value,
-			size_t count, bool nested)
+/* Chooses at QUICK_LEVEL, and by a sample of a long column. */
+static void choose_quickly(struct column_writer *w, struct choice *c, const uint64_t *value,
+			   size_t count, bool nested)
 {
 	const size_t sample = w->remember ? QUICK_SAMPLE : SAMPLE;
 	const bool quickly = w->quickly;
@@ -519,10 +519,10 @@ static void put_numbers(struct column_writer *w, struct bytes *b, const uint64_t
 	begin_stream(c.best);
 	begin_stream(c.candidate);
 	if (!keep || !code_as_before(w, &c, value, count, place)) {
-		if (count > LONG_COLUMN)
-			choose_long(w, &c, value, count, nested);
-		else
+		if (count <= LONG_COLUMN && (w->plain || w->remember))
 			choose_coding(w, &c, value, count, nested);
+		else
+			choose_quickly(w, &c, value, count, nested);
 		if (keep)
 			*find_memory(w, place, count) = (struct memory){
 			    .type = w->type,

@@ -27,8 +27,8 @@
 #include "trace/write/tables.h"
 #include "trace/write/track_write.h"
 
-#define LEVEL_SMALL  19
-#define LEVEL_EXACT  12 /* of small exact traces: 19 gains less than 1 %, and takes 20 ms */
+#define LEVEL_SMALL  16 /* 19 gains less than 1 % */
+#define LEVEL_EXACT  12 /* of small exact traces: 19 gains less than 1 % */
 #define LEVEL_MEDIUM 9
 #define SMALL_TRACE  50000 /* allocations */
 #define MEDIUM_TRACE 300000
