@@ -147,6 +147,21 @@ def each_byte_counts_once_in_samples(allocator):
     more = 32 * 2000 * len(range(424, 520, 4)) if "debug" in allocator else 0
     check(OF_SIZES - 5 * line["stderr"] <= line["estimate"] <= OF_SIZES + more + 5 * line["stderr"], allocator, line,
           "not", OF_SIZES)
+    live = report(trace, "--metric", "live", "--by", "line", "--all", "--heap", "pool-mapped", "--show", "<string>")
+    check(live["total"]["samples"] <= 1, "blocks that were freed are live:", live)
+
+
+COUNTED = ("import sys\nfor size in (40, 200, 480, 700):\n    before = sys.getallocatedblocks()\n"
+           "    kept = [bytes(size) for _ in range(5000)]\n    there = sys.getallocatedblocks()\n"
+           "    del kept\n    print(there - before, sys.getallocatedblocks() - before)\n")
+
+
+@case
+def sampled_blocks_are_pymallocs_own():
+    """A block that is recorded moves to malloc, and the interpreter counts it as before."""
+    version()
+    unchanged([PYTHON, "-c", COUNTED], folder / "counted.mayfly", "--interval=256")
+    sane(folder / "counted.mayfly", 5000)
 
 
 @case

@@ -56,7 +56,7 @@ static void write_sample(void *block, size_t size, uint32_t hits, const struct w
 	    atomic_fetch_add_explicit(&spool_header->next_sample_id, 1, memory_order_relaxed);
 	uint64_t interval = 1ull << self.sampler.interval_log2;
 	uint64_t weight = hits && size < interval ? hits * interval : size;
-	bool pool = path_is_pool((uintptr_t)block);
+	bool pool = flags >> SPOOL_FLAG_HEAP_SHIFT;
 	struct live_block live = {
 	    .block = (uintptr_t)block,
 	    .id = id,
@@ -123,6 +123,34 @@ static COLD void look_at_budget(uint64_t began, size_t size, int32_t hits)
 
 /* ---- blocks ---- */
 
+/* Draws, and records the block. */
+static INLINE void *sample(void *block, size_t size, const struct walk_start *at, uint32_t flags,
+			   void *(*move)(void *block, size_t size))
+{
+	struct sampler *s = &self.sampler;
+	bool budget = UNLIKELY(s->limited) && budget_share();
+	uint64_t began = budget ? agent_ticks() : 0;
+	int32_t hits = SAMPLER_SKIP;
+	void *moved = block;
+
+	if (UNLIKELY(self.dormant)) {
+		self.dormant = 0; /* enabled again: count down to a real point */
+		sampler_set_interval(s, s->interval_log2);
+	}
+	if (size < s->left) { /* the thread's first allocation, or just enabled */
+		s->left -= size;
+	} else {
+		hits = sampler_take(s, size, at->pc);
+		if (hits != SAMPLER_SKIP && move)
+			moved = move(block, size);
+		if (hits != SAMPLER_SKIP && moved)
+			write_sample(moved, size, (uint32_t)hits, at, flags);
+	}
+	if (budget)
+		look_at_budget(began, size, hits);
+	return moved ? moved : block;
+}
+
 void sampled_block(void *block, size_t size, const struct walk_start *at, uint32_t flags,
 		   uint32_t label)
 {
@@ -138,28 +166,29 @@ void sampled_block(void *block, size_t size, const struct walk_start *at, uint32
 	} else if (UNLIKELY(agent_exact)) {
 		exact_allocated(block, size, at, flags);
 	} else if (!life_dormant()) {
-		struct sampler *s = &self.sampler;
-		bool budget = UNLIKELY(s->limited) && budget_share();
-		uint64_t began = budget ? agent_ticks() : 0;
-		int32_t hits = SAMPLER_SKIP;
-
-		if (UNLIKELY(self.dormant)) {
-			self.dormant = 0; /* enabled again: count down to a real point */
-			sampler_set_interval(s, s->interval_log2);
-		}
-		if (size < s->left) { /* the thread's first allocation, or just enabled */
-			s->left -= size;
-		} else {
-			hits = sampler_take(s, size, at->pc);
-			if (hits != SAMPLER_SKIP)
-				write_sample(block, size, (uint32_t)hits, at, flags);
-		}
-		if (budget)
-			look_at_budget(began, size, hits);
+		sample(block, size, at, flags, NULL);
 	}
 	labels_set_pool(0);
 	path_leave();
 	errno = error;
+}
+
+void *sampled_moving(void *block, size_t size, const struct walk_start *at, uint32_t flags,
+		     void *(*move)(void *block, size_t size))
+{
+	int error = errno;
+
+	if (!block)
+		return NULL;
+	if (!path_enter()) {
+		path_count_nested(size);
+		return block;
+	}
+	if (life_thread_ready() && !life_dormant())
+		block = sample(block, size, at, flags, move);
+	path_leave();
+	errno = error;
+	return block;
 }
 
 /* Takes a block out of the live table, before it is really freed: afterwards another thread may

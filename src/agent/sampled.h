@@ -24,6 +24,11 @@ HIDDEN void sampled_free(void *block);
 void sampled_block(void *block, size_t size, const struct walk_start *at, uint32_t flags,
 		   uint32_t label);
 
+/* The same for a block, or NULL, that move() puts into malloc's memory if it is recorded. That returns its
+ * new place, or NULL: there is no memory, and the block stays. Returns the block. Not in exact mode. */
+void *sampled_moving(void *block, size_t size, const struct walk_start *at, uint32_t flags,
+		     void *(*move)(void *block, size_t size));
+
 /* Before and after one of the allocator's own functions (entries.h) resizes a block. */
 void sampled_resize_begin(struct resize *resize, void *block);
 void sampled_resize_end(const struct resize *resize, void *result, size_t size,

@@ -4,13 +4,17 @@
  *
  * Objects of up to 512 bytes lie in arenas that pymalloc maps itself, and larger ones come from
  * malloc. The interpreter lets its allocators be replaced (PyMem_SetAllocator): wrappers around
- * those of the domains MEM and OBJ count down as the hooks of malloc do, and record what is sampled
- * as blocks of a mapped pool (SPOOL_HEAP_POOL_MAPPED). A block that pymalloc has from malloc was
- * seen there: the hook has changed the countdown or, in exact mode, has recorded this address. So
- * each byte counts once, whichever allocators PYTHONMALLOC selects.
+ * those of the domains MEM and OBJ record blocks as those of a mapped pool (SPOOL_HEAP_POOL_MAPPED).
+ * The first call finds out what is underneath (settle()).
  *
- * A wrapper cannot know before the call which allocator will serve it, so it counts after it; until a
- * block has shown that the one underneath is pymalloc, which needs no second look (learn()).
+ * pymalloc, and only samples are wanted: the wrappers count down as the hooks of malloc do. A block that
+ * is sampled moves to malloc: pymalloc is asked for SMALL_MOST + 1 bytes in its place. It then frees and
+ * resizes it by malloc's functions, where the hooks see it. So there is no wrapper of free, which CPython
+ * has inlined everywhere if it is its own.
+ *
+ * Anything else: they count after the call, as any allocator may have asked malloc for the block. If so
+ * it was seen there: the hook has changed the countdown or, in exact mode, has recorded this address. So
+ * each byte counts once, whichever allocators PYTHONMALLOC selects.
  *
  * The wrappers get and pass on the context of the allocator underneath, so that a thread that reads
  * the table of functions while it changes calls a right pair.
@@ -44,10 +48,6 @@ enum domain { DOMAIN_RAW, DOMAIN_MEM, DOMAIN_OBJ, DOMAINS };
 
 static struct allocator under[DOMAINS];
 
-/* The allocator underneath takes no block of up to SMALL_MOST bytes from malloc, so that the countdown
- * can come first, and the call be the last thing that the wrapper does. */
-static _Atomic bool never_asks_malloc[DOMAINS];
-
 static inline void *key_of(const void *block)
 {
 	return (void *)((uintptr_t)block | SPOOL_ADDRESS_POOL_MAPPED);
@@ -76,22 +76,12 @@ static COLD void *slow_alloc(void *block, size_t size)
 	return block;
 }
 
-/* pymalloc shows what it is by a block that it would have from malloc with any bytes of a debug
- * allocator around it. */
-static INLINE void learn(enum domain which, size_t size, uint64_t before)
-{
-	if (size > SMALL_MOST - DEBUG_BYTES && before && !agent_exact)
-		atomic_store_explicit(&never_asks_malloc[which], true, memory_order_relaxed);
-}
-
 /* `before`: the countdown before the allocator was called. A tail call, so that the caller's frame
  * is the interpreter's. */
-static INLINE void *allocated(enum domain which, void *block, size_t size, uint64_t before)
+static INLINE void *allocated(void *block, size_t size, uint64_t before)
 {
-	if (size > SMALL_MOST || self.sampler.left != before || !block)
-		return block;
-	learn(which, size, before);
-	if (LIKELY(path_covered(size)))
+	if (size > SMALL_MOST || self.sampler.left != before || !block ||
+	    LIKELY(path_covered(size)))
 		return block;
 	return slow_alloc(block, size);
 }
@@ -163,32 +153,36 @@ static INLINE void *resized(const struct allocator *a, void *context, void *bloc
 	return result;
 }
 
+static _Atomic bool settled[DOMAINS]; /* find_out() was called */
+static void find_out(enum domain which);
+
+static INLINE void settle(enum domain which)
+{
+	if (UNLIKELY(!atomic_load_explicit(&settled[which], memory_order_relaxed)))
+		find_out(which);
+}
+
 #define WRAPPERS(domain, which)                                                                    \
-	static COLD void *domain##_malloc_first(void *context, size_t size)                        \
-	{                                                                                          \
-		uint64_t before = self.sampler.left;                                               \
-                                                                                                   \
-		return allocated(which, under[which].malloc(context, size), size, before);         \
-	}                                                                                          \
 	static void *domain##_malloc(void *context, size_t size)                                   \
 	{                                                                                          \
-		if (size > SMALL_MOST ||                                                           \
-		    UNLIKELY(                                                                      \
-			!atomic_load_explicit(&never_asks_malloc[which], memory_order_relaxed)) || \
-		    UNLIKELY(!path_covered(size)))                                                 \
-			return domain##_malloc_first(context, size);                               \
-		return under[which].malloc(context, size);                                         \
+		uint64_t before;                                                                   \
+                                                                                                   \
+		settle(which);                                                                     \
+		before = self.sampler.left;                                                        \
+		return allocated(under[which].malloc(context, size), size, before);                \
 	}                                                                                          \
 	static void *domain##_calloc(void *context, size_t count, size_t size)                     \
 	{                                                                                          \
-		uint64_t before = self.sampler.left;                                               \
+		uint64_t before;                                                                   \
                                                                                                    \
-		return allocated(which, under[which].calloc(context, count, size), count * size,   \
-				 before);                                                          \
+		settle(which);                                                                     \
+		before = self.sampler.left;                                                        \
+		return allocated(under[which].calloc(context, count, size), count * size, before); \
 	}                                                                                          \
 	static void *domain##_realloc(void *context, void *block, size_t size)                     \
 	{                                                                                          \
 		WALK_CALLER(at);                                                                   \
+		settle(which);                                                                     \
 		return resized(&under[which], context, block, size, &at);                          \
 	}                                                                                          \
 	static void domain##_free(void *context, void *block)                                      \
@@ -197,80 +191,210 @@ static INLINE void *resized(const struct allocator *a, void *context, void *bloc
 			slow_free(&under[which], context, block);                                  \
 		else                                                                               \
 			under[which].free(context, block);                                         \
-	}                                                                                          \
-	static const struct allocator domain##_wrappers = {NULL, domain##_malloc, domain##_calloc, \
-							   domain##_realloc, domain##_free};
+	}
 
 WRAPPERS(mem, DOMAIN_MEM)
 WRAPPERS(obj, DOMAIN_OBJ)
 
+/* ---- around pymalloc ---- */
+
+/* More than any countdown. */
+#define LEFT_MOST (1ull << 62)
+
+/* malloc's hooks do not count meanwhile. *asked: how much they would have. */
+static void *allocate_uncounted(const struct allocator *a, size_t size, uint64_t *asked)
+{
+	uint64_t left = self.sampler.left;
+	void *block;
+
+	self.sampler.left = LEFT_MOST;
+	block = a->malloc(a->context, size);
+	*asked = LEFT_MOST - self.sampler.left;
+	self.sampler.left = left;
+	return block;
+}
+
+static void *move_to_malloc(const struct allocator *a, void *block, size_t size)
+{
+	uint64_t asked;
+	void *moved = allocate_uncounted(a, SMALL_MOST + 1, &asked);
+
+	if (moved) {
+		memcpy(moved, block, size);
+		a->free(a->context, block);
+	}
+	return moved;
+}
+
+#define PYMALLOC_WRAPPERS(domain, which)                                                           \
+	static void *domain##_move(void *block, size_t size)                                       \
+	{                                                                                          \
+		return move_to_malloc(&under[which], block, size);                                 \
+	}                                                                                          \
+	static COLD void *domain##_slow_malloc(void *context, size_t size)                         \
+	{                                                                                          \
+		WALK_CALLER(at);                                                                   \
+		return sampled_moving(under[which].malloc(context, size), size, &at, FLAGS,        \
+				      domain##_move);                                              \
+	}                                                                                          \
+	static COLD void *domain##_slow_calloc(void *context, size_t count, size_t size)           \
+	{                                                                                          \
+		WALK_CALLER(at);                                                                   \
+		return sampled_moving(under[which].calloc(context, count, size), count * size,     \
+				      &at, FLAGS, domain##_move);                                  \
+	}                                                                                          \
+	static COLD void *domain##_slow_realloc(void *block, size_t size, void *result)            \
+	{                                                                                          \
+		WALK_CALLER(at);                                                                   \
+		return sampled_moving(result, size, &at,                                           \
+				      block ? FLAGS | SPOOL_FLAG_REALLOC : FLAGS, domain##_move);  \
+	}                                                                                          \
+	static void *domain##_pymalloc(void *context, size_t size)                                 \
+	{                                                                                          \
+		if (UNLIKELY(size > SMALL_MOST))                                                   \
+			return under[which].malloc(context, size);                                 \
+		if (LIKELY(path_covered(size)))                                                    \
+			return under[which].malloc(context, size);                                 \
+		return domain##_slow_malloc(context, size);                                        \
+	}                                                                                          \
+	static void *domain##_pycalloc(void *context, size_t count, size_t size)                   \
+	{                                                                                          \
+		if (UNLIKELY(count * size > SMALL_MOST))                                           \
+			return under[which].calloc(context, count, size);                          \
+		if (LIKELY(path_covered(count * size)))                                            \
+			return under[which].calloc(context, count, size);                          \
+		return domain##_slow_calloc(context, count, size);                                 \
+	}                                                                                          \
+	/* A block that becomes small may be malloc's, whose hook has counted it then. */          \
+	static void *domain##_pyrealloc(void *context, void *block, size_t size)                   \
+	{                                                                                          \
+		uint64_t before;                                                                   \
+		void *result;                                                                      \
+                                                                                                   \
+		if (UNLIKELY(size > SMALL_MOST))                                                   \
+			return under[which].realloc(context, block, size);                         \
+		before = self.sampler.left;                                                        \
+		result = under[which].realloc(context, block, size);                               \
+		if (UNLIKELY(self.sampler.left != before) || LIKELY(path_covered(size)))           \
+			return result;                                                             \
+		return domain##_slow_realloc(block, size, result);                                 \
+	}
+
+PYMALLOC_WRAPPERS(mem, DOMAIN_MEM)
+PYMALLOC_WRAPPERS(obj, DOMAIN_OBJ)
+
+/* ---- which of them ---- */
+
 typedef void exchange(int domain, struct allocator *allocator);
 
-/* An allocator around ours, as tracemalloc's, has a copy of our functions in its context. */
-static bool is_around_ours(const struct allocator *a, const struct allocator *ours)
-{
-	uintptr_t words[sizeof(*a) / sizeof(uintptr_t)];
+static const struct allocator any_wrappers[DOMAINS] = {
+    [DOMAIN_MEM] = {NULL, mem_malloc, mem_calloc, mem_realloc, mem_free},
+    [DOMAIN_OBJ] = {NULL, obj_malloc, obj_calloc, obj_realloc, obj_free},
+};
+static const struct allocator pymalloc_wrappers[DOMAINS] = {
+    [DOMAIN_MEM] = {NULL, mem_pymalloc, mem_pycalloc, mem_pyrealloc, NULL},
+    [DOMAIN_OBJ] = {NULL, obj_pymalloc, obj_pycalloc, obj_pyrealloc, NULL},
+};
 
-	if (a->malloc == ours->malloc)
+static exchange *get_allocator, *set_allocator; /* PyMem_GetAllocator, PyMem_SetAllocator */
+
+static bool is_ours(const void *function, enum domain which)
+{
+	return function == (void *)any_wrappers[which].malloc ||
+	       function == (void *)pymalloc_wrappers[which].malloc;
+}
+
+/* An allocator around ours, as tracemalloc's, has a copy of our functions in its context. */
+static bool is_around_ours(const struct allocator *a, enum domain which)
+{
+	const void *words[sizeof(*a) / sizeof(void *)];
+
+	if (is_ours((void *)a->malloc, which))
 		return true;
 	if (!a->context || (uintptr_t)a->context % sizeof(void *))
 		return false;
 	memcpy(words, a->context, sizeof(words));
 	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
-		if (words[i] == (uintptr_t)ours->malloc)
+		if (is_ours(words[i], which))
 			return true;
 	return false;
 }
 
-static void wrap(enum domain domain, const struct allocator *ours, exchange *get, exchange *set,
-		 bool again)
+/* How many bytes malloc is asked for when `a` is asked for a block of `size` bytes, and that not for the
+ * first time: pymalloc has its own tables from malloc. */
+static uint64_t asks_malloc(const struct allocator *a, size_t size)
 {
-	struct allocator now, wrapped = *ours;
+	uint64_t asked = 0;
+	void *first = a->malloc(a->context, size), *block = allocate_uncounted(a, size, &asked);
 
-	get(domain, &now);
-	if (!now.malloc || (again && is_around_ours(&now, ours)))
-		return;
-	atomic_store(&never_asks_malloc[domain], false);
-	under[domain] = now;
-	wrapped.context = now.context;
-	set(domain, &wrapped);
+	a->free(a->context, block);
+	a->free(a->context, first);
+	return asked;
 }
 
-static void unwrap(enum domain domain, const struct allocator *ours, exchange *get, exchange *set)
+/* The first call of a domain, which the interpreter makes with its lock. An allocator that was put
+ * around ours meanwhile keeps calling the wrappers for any. */
+static COLD void find_out(enum domain which)
+{
+	const struct allocator *a = &under[which];
+	struct allocator now;
+
+	if (atomic_exchange(&settled[which], true) || agent_exact || asks_malloc(a, SMALL_MOST) ||
+	    asks_malloc(a, SMALL_MOST + 1) != SMALL_MOST + 1)
+		return;
+	get_allocator(which, &now);
+	if (now.malloc != any_wrappers[which].malloc)
+		return;
+	now = pymalloc_wrappers[which];
+	now.context = a->context;
+	now.free = a->free;
+	set_allocator(which, &now);
+}
+
+static void wrap(enum domain which, bool again)
+{
+	struct allocator now, wrapped = any_wrappers[which];
+
+	get_allocator(which, &now);
+	if (!now.malloc || (again && is_around_ours(&now, which)))
+		return;
+	atomic_store(&settled[which], false);
+	under[which] = now;
+	wrapped.context = now.context;
+	set_allocator(which, &wrapped);
+}
+
+static void unwrap(enum domain which)
 {
 	struct allocator now;
 
-	get(domain, &now);
-	if (now.malloc == ours->malloc)
-		set(domain, &under[domain]);
+	get_allocator(which, &now);
+	if (is_ours((void *)now.malloc, which))
+		set_allocator(which, &under[which]);
 }
 
-static bool find_exchanges(exchange **get, exchange **set)
+static bool find_exchanges(void)
 {
-	void *p = dlsym(RTLD_DEFAULT, "PyMem_GetAllocator");
+	void *get = dlsym(RTLD_DEFAULT, "PyMem_GetAllocator");
+	void *set = dlsym(RTLD_DEFAULT, "PyMem_SetAllocator");
 
-	memcpy(get, &p, sizeof(p));
-	p = dlsym(RTLD_DEFAULT, "PyMem_SetAllocator");
-	memcpy(set, &p, sizeof(p));
-	return *get && *set;
+	memcpy(&get_allocator, &get, sizeof(get));
+	memcpy(&set_allocator, &set, sizeof(set));
+	return get && set;
 }
 
 void pymalloc_unwrap(void)
 {
-	exchange *get, *set;
-
-	if (!find_exchanges(&get, &set))
+	if (!find_exchanges())
 		return;
-	unwrap(DOMAIN_MEM, &mem_wrappers, get, set);
-	unwrap(DOMAIN_OBJ, &obj_wrappers, get, set);
+	unwrap(DOMAIN_MEM);
+	unwrap(DOMAIN_OBJ);
 }
 
 void pymalloc_wrap(bool again)
 {
-	exchange *get, *set;
-
-	if (!find_exchanges(&get, &set))
+	if (!find_exchanges())
 		return;
-	wrap(DOMAIN_MEM, &mem_wrappers, get, set, again);
-	wrap(DOMAIN_OBJ, &obj_wrappers, get, set, again);
+	wrap(DOMAIN_MEM, again);
+	wrap(DOMAIN_OBJ, again);
 }
