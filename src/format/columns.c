@@ -22,11 +22,10 @@
 #define SHORT_COLUMN	  64   /* values; columns of so many or more keep their choice, if any do */
 #define SHORT_LEAN_COLUMN 8    /* the same of a lean writer, whose traces are mostly short */
 #define QUICK_LEVEL	  3
-#define SAMPLE		  32768 /* values in the sample of a column of more than twice as many */
-#define QUICK_SAMPLE	  8192	/* the same where choices are kept */
-#define FIRST_LOOK	  1024	/* values of a sample that rule out most codings */
-#define MEMORIES	  1024	/* choices kept: a table by hash, the last one wins */
-#define MEMORY_AGE	  32	/* chunks after which a choice is made anew */
+#define SAMPLE		  4096 /* values in the sample of a column of more than twice as many */
+#define FIRST_LOOK	  1024 /* values of a sample that rule out most codings */
+#define MEMORIES	  1024 /* choices kept: a table by hash, the last one wins */
+#define MEMORY_AGE	  32   /* chunks after which a choice is made anew */
 #define ALWAYS_INLINE	  inline __attribute__((always_inline))
 #define CODING_UNKNOWN	  256u
 #define PLANES_MOST	  8
@@ -484,18 +483,17 @@ static bool code_as_before(struct column_writer *w, struct choice *c, const uint
 static void choose_quickly(struct column_writer *w, struct choice *c, const uint64_t *value,
 			   size_t count, bool nested)
 {
-	const size_t sample = w->remember ? QUICK_SAMPLE : SAMPLE;
 	const bool quickly = w->quickly;
 
-	if (count < 2 * sample && quickly) {
+	if (count < 2 * SAMPLE && quickly) {
 		choose_coding(w, c, value, count, nested);
 		return;
 	}
 	w->quickly = true;
-	if (count < 2 * sample)
+	if (count < 2 * SAMPLE)
 		choose_coding(w, c, value, count, nested);
 	else
-		choose_coding(w, c, value + (count - sample) / 2, sample, nested);
+		choose_coding(w, c, value + (count - SAMPLE) / 2, SAMPLE, nested);
 	w->quickly = quickly;
 	if (c->coding == CODING_CONSTANT && count_runs(value, count) > 1)
 		c->coding = nested ? CODING_VARINT : CODING_RUNS;
