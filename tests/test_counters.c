@@ -363,6 +363,40 @@ static void pages_are_shared_out(void)
 	}
 }
 
+/* Blocks in many regions come and go. size: 1 + what it was, where a block is live. */
+static void live_blocks_are_found(void)
+{
+	enum { PLACES = 1 << 16, ROUNDS = 8 };
+	uint64_t *size = calloc(PLACES, sizeof(*size));
+	struct live_table t = {0};
+	size_t used = 0;
+
+	for (uint64_t step = 0; step < ROUNDS * PLACES; step++) {
+		uint64_t place = below(PLACES),
+			 key = FIRST_AT + place / 16 * 0x10000 + place % 16 * 8;
+		uint32_t *found = live_find(&t, key);
+		bool there, fills = step / PLACES % 4 == 0;
+		struct live_block *b;
+
+		live_prefetch(&t, key);
+		CHECK(!found == !size[place]);
+		CHECK(!found || live_at(&t, found)->size == size[place]);
+		if (!fills && found) {
+			live_remove(&t, found);
+			size[place] = 0;
+			used--;
+		} else if (fills || below(64) == 0) {
+			b = live_put(&t, key, &there);
+			CHECK(b && there == (size[place] != 0));
+			used += !there;
+			b->size = size[place] = 1 + step;
+		}
+		CHECK(t.used == used);
+	}
+	live_free(&t);
+	free(size);
+}
+
 static void strange_blocks_do_no_harm(void)
 {
 	static const uint64_t sizes[] = {0, 1, UINT64_MAX, (uint64_t)1 << 50, (uint64_t)1 << 47};
@@ -497,6 +531,7 @@ int main(void)
 	RUN(many_points_take_several_chunks);
 	RUN(thinning_keeps_counters);
 	RUN(pages_are_shared_out);
+	RUN(live_blocks_are_found);
 	RUN(strange_blocks_do_no_harm);
 	RUN(fragments_survive);
 	RUN(residency_survives);

@@ -969,6 +969,29 @@ static void strings_and_nodes_are_distinct(void)
 	recording_free(r);
 }
 
+/* Nodes with few children and with many, each child found again in changing order. */
+static void children_keep_their_nodes(void)
+{
+	enum { PARENTS = 40, STEPS = 20000 };
+	struct recording *r = recording_new();
+	uint32_t *node = calloc(PARENTS * PARENTS, sizeof(*node));
+
+	for (uint32_t i = 0; i < PARENTS; i++)
+		CHECK(recording_node(r, 0, i) == i + 1);
+	for (unsigned step = 0; step < STEPS; step++) {
+		uint32_t parent = (uint32_t)below(PARENTS), frame = (uint32_t)below(parent + 1);
+		size_t nodes = r->nodes;
+		uint32_t got = recording_node(r, parent + 1, frame);
+
+		CHECK(got == (node[parent * PARENTS + frame] ?: nodes));
+		CHECK(r->node[got].parent == parent + 1 && r->node[got].frame == frame);
+		node[parent * PARENTS + frame] = got;
+	}
+	CHECK(r->nodes == 1 + PARENTS + PARENTS * (PARENTS + 1) / 2);
+	free(node);
+	recording_free(r);
+}
+
 static void check_tables(const struct mayfly_trace *t, size_t size)
 {
 	const struct mayfly_info *info = mayfly_trace_info(t);
@@ -1370,6 +1393,7 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	RUN(strings_and_nodes_are_distinct);
+	RUN(children_keep_their_nodes);
 	RUN(empty_history_survives);
 	RUN(random_histories_survive);
 	RUN(large_histories_survive);

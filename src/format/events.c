@@ -432,15 +432,18 @@ struct broken_line {
 
 static double ns_between(int64_t from, int64_t to)
 {
-	return to >= from ? (double)((uint64_t)to - (uint64_t)from)
-			  : -(double)((uint64_t)from - (uint64_t)to);
+	int64_t gap;
+
+	if (__builtin_sub_overflow(to, from, &gap))
+		return to > from ? 0x1p63 : -0x1p63;
+	return (double)gap;
 }
 
 /* Puts a corner at event `last`. */
 static void end_part(struct event_columns *e, const struct event_batch *b, struct broken_line *l,
 		     size_t last)
 {
-	double events = (double)(last - l->event);
+	double events = (double)(int64_t)(last - l->event);
 	double wanted = ns_between(l->now, b->time_ns[last]);
 	uint64_t step, most = (uint64_t)TRACE_LATEST_NS - (uint64_t)l->now;
 
@@ -472,7 +475,8 @@ static int64_t put_line(struct event_columns *e, const struct event_batch *b, in
 	struct broken_line l = {unit, base * unit, 0, 0, 1e300};
 
 	for (size_t i = 1; i < b->events;) {
-		double gap = ns_between(l.now, b->time_ns[i]), events = (double)(i - l.event);
+		double gap = ns_between(l.now, b->time_ns[i]),
+		       events = (double)(int64_t)(i - l.event);
 		double low = gap - within, high = gap + within > 0 ? gap + within : 0;
 
 		/* Only the few events that make the slopes narrower need a division. */

@@ -18,6 +18,22 @@ static bool table_room(void *array, size_t used, size_t *size, size_t item)
 
 /* ---- regions ---- */
 
+struct live_region *live_search_region(struct live_table *t, uint64_t number)
+{
+	size_t i;
+
+	if (!t->entries)
+		return NULL;
+	for (i = live_hash(t, number); t->entry[i].region; i = (i + 1) & (t->entries - 1))
+		if (t->entry[i].number == number) {
+			uint32_t region = t->entry[i].region - 1;
+
+			t->recent[number % LIVE_RECENT] = (struct live_recent){number + 1, region};
+			return &t->region[region];
+		}
+	return NULL;
+}
+
 static void enter_region(struct live_table *t, struct live_entry entry)
 {
 	size_t i = live_hash(t, entry.number);
@@ -58,6 +74,7 @@ static bool renew_regions(struct live_table *t)
 	assert(fresh.regions == full && full < fresh.region_size);
 	free(t->entry);
 	free(t->region);
+	memset(fresh.recent, 0, sizeof(fresh.recent));
 	*t = fresh;
 	return true;
 }
@@ -189,18 +206,16 @@ static void shrink_table(struct live_table *t)
 	*t = fresh;
 }
 
-void live_remove(struct live_table *t, struct live_block *block)
+void live_remove(struct live_table *t, uint32_t *place)
 {
+	const uint32_t index = *place;
+	struct live_block *block = live_at(t, place);
+	const size_t number = live_leaf_number(block->key);
 	struct live_region *region = live_region(t, live_region_number(block->key));
-	size_t number = live_leaf_number(block->key);
-	uint32_t *first = &t->leaf[region->leaf[number] - 1].slot[live_slot_number(block->key)];
-	uint32_t *place = first, index = (uint32_t)(block - t->block) + 1;
+	const uint32_t *first =
+	    &t->leaf[region->leaf[number] - 1].slot[live_slot_number(block->key)];
 
-	assert(t->used && index <= t->high);
-	while (*place != index) {
-		assert(*place); /* it is in its slot's list */
-		place = &t->block[*place - 1].next;
-	}
+	assert(t->used && index && index <= t->high);
 	*place = block->next;
 	if (!*first && !--region->slots[number])
 		drop_leaf(t, region, number);
@@ -208,7 +223,7 @@ void live_remove(struct live_table *t, struct live_block *block)
 	block->next = t->free_block;
 	t->free_block = index;
 	t->used--;
-	if (t->high > LEAST_SHRINK && t->used < t->high / 8)
+	if (t->used < t->high / 8 && t->high > LEAST_SHRINK)
 		shrink_table(t);
 }
 

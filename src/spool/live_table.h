@@ -61,6 +61,13 @@ struct live_entry {
 	uint32_t region;
 };
 
+/* A region that was looked up lately, by the last bits of its number. tag: 1 + number, 0: none. */
+#define LIVE_RECENT 64u
+struct live_recent {
+	uint64_t tag;
+	uint32_t region; /* index */
+};
+
 struct live_table {
 	struct live_block *block; /* [high], of which some are free (key 0) */
 	struct live_leaf *leaf;
@@ -69,6 +76,7 @@ struct live_table {
 	size_t used; /* live blocks */
 	size_t high, block_size, leaves, leaf_size, regions, region_size, entries;
 	uint32_t free_block, free_leaf; /* index + 1, 0: none */
+	struct live_recent recent[LIVE_RECENT];
 };
 
 /* Keys must not be 0. */
@@ -92,20 +100,19 @@ static inline size_t live_hash(const struct live_table *t, uint64_t number)
 	return (size_t)((number * 0x9e3779b97f4a7c15u) >> 32) & (t->entries - 1);
 }
 
-static inline struct live_region *live_region(const struct live_table *t, uint64_t number)
-{
-	size_t i;
+/* Looks in the hash. */
+struct live_region *live_search_region(struct live_table *t, uint64_t number);
 
-	if (!t->entries)
-		return NULL;
-	for (i = live_hash(t, number); t->entry[i].region; i = (i + 1) & (t->entries - 1))
-		if (t->entry[i].number == number)
-			return &t->region[t->entry[i].region - 1];
-	return NULL;
+static inline struct live_region *live_region(struct live_table *t, uint64_t number)
+{
+	const struct live_recent *recent = &t->recent[number % LIVE_RECENT];
+
+	return recent->tag == number + 1 ? &t->region[recent->region]
+					 : live_search_region(t, number);
 }
 
 /* Where the first block of the key's slot is named; NULL: there is no such leaf. */
-static inline uint32_t *live_slot(const struct live_table *t, uint64_t key)
+static inline uint32_t *live_slot(struct live_table *t, uint64_t key)
 {
 	const struct live_region *region = live_region(t, live_region_number(key));
 	uint32_t leaf = region ? region->leaf[live_leaf_number(key)] : 0;
@@ -114,35 +121,40 @@ static inline uint32_t *live_slot(const struct live_table *t, uint64_t key)
 }
 
 /* The block with this key, which may lie across two cache lines, will be looked up soon. */
-static inline void live_prefetch(const struct live_table *t, uint64_t key)
+static inline void live_prefetch(struct live_table *t, uint64_t key)
 {
 	const uint32_t *slot = live_slot(t, key);
-	const struct live_block *b;
+	const char *b;
 
-	if (!slot || !*slot)
+	if (!slot)
 		return;
-	b = &t->block[*slot - 1];
+	/* Of an empty slot the place before the first block: asking would cost more. */
+	b = (const char *)((uintptr_t)t->block + (*slot - (uintptr_t)1) * sizeof(*t->block));
 	__builtin_prefetch(b, 1);
-	__builtin_prefetch((const char *)(b + 1) - 1, 1);
+	__builtin_prefetch(b + sizeof(*t->block) - 1, 1);
 }
 
-/* The block with this key, or NULL. */
-static inline struct live_block *live_find(const struct live_table *t, uint64_t key)
+/* Where the block with this key is named, or NULL. */
+static inline uint32_t *live_find(struct live_table *t, uint64_t key)
 {
-	const uint32_t *slot = live_slot(t, key);
-	uint32_t index = slot ? *slot : 0;
+	uint32_t *place = live_slot(t, key);
 
-	while (index && t->block[index - 1].key != key)
-		index = t->block[index - 1].next;
-	return index ? &t->block[index - 1] : NULL;
+	while (place && *place && t->block[*place - 1].key != key)
+		place = &t->block[*place - 1].next;
+	return place && *place ? place : NULL;
+}
+
+static inline struct live_block *live_at(const struct live_table *t, const uint32_t *place)
+{
+	return &t->block[*place - 1];
 }
 
 /* The block with this key: *there, or one whose other fields but `next` the caller fills in. NULL:
  * no memory. Blocks move. */
 struct live_block *live_put(struct live_table *t, uint64_t key, bool *there);
 
-/* Blocks move. */
-void live_remove(struct live_table *t, struct live_block *block);
+/* Removes the block that is named there. Blocks move. */
+void live_remove(struct live_table *t, uint32_t *place);
 
 size_t live_bytes(const struct live_table *t); /* of memory */
 void live_free(struct live_table *t);

@@ -20,15 +20,11 @@
 
 /* ---- events ---- */
 
-/* The bytes that a block adds to the live ones. A block of a pool lies in a malloc block, which
- * counts already. */
-static double live_weight(const struct spool_stream *s, const struct live_block *b)
+static double sampled_weight(const struct spool_stream *s, const struct live_block *b)
 {
 	double interval, rate, bytes, blocks;
 
-	if (MAYFLY_FLAG_HEAP(b->flags) == MAYFLY_HEAP_POOL)
-		return 0;
-	if (s->exact || !b->sample.hits)
+	if (!b->sample.hits)
 		return (double)b->size;
 	interval = (double)((uint64_t)1 << b->sample.interval_log2);
 	if (mayfly_heap_is_ocaml(MAYFLY_FLAG_HEAP(b->flags)) &&
@@ -37,6 +33,15 @@ static double live_weight(const struct spool_stream *s, const struct live_block 
 	sample_weight(estimate_sampler(s->header.sampler, (uint32_t)b->flags), interval, b->size,
 		      b->sample.hits, &bytes, &blocks);
 	return bytes;
+}
+
+/* The bytes that a block adds to the live ones. A block of a pool lies in a malloc block, which
+ * counts already. */
+static inline double live_weight(const struct spool_stream *s, const struct live_block *b)
+{
+	if (MAYFLY_FLAG_HEAP(b->flags) == MAYFLY_HEAP_POOL)
+		return 0;
+	return s->exact ? (double)b->size : sampled_weight(s, b);
 }
 
 struct trace_block stream_block(const struct spool_stream *s, const struct live_block *b)
@@ -143,7 +148,8 @@ static void missed_no_more(struct spool_stream *s, struct live_block *b)
  */
 static void exact_release(struct spool_stream *s, const struct stream_waiting *e)
 {
-	struct live_block *b = live_find(&s->live, e->key);
+	uint32_t *place = live_find(&s->live, e->key);
+	struct live_block *b = place ? live_at(&s->live, place) : NULL;
 	uint32_t flags = e->block.flags, thread = e->block.thread;
 
 	if (!b || e->ticks < b->ticks) {
@@ -162,7 +168,7 @@ static void exact_release(struct spool_stream *s, const struct stream_waiting *e
 	if (thread == b->thread && s->last_key[thread] == e->key)
 		flags |= MAYFLY_FLAG_TEMPORARY;
 	stream_hand_free(s, stream_moment(s, e->ticks), b, thread, flags);
-	live_remove(&s->live, b);
+	live_remove(&s->live, place);
 }
 
 void stream_measure_pages(struct spool_stream *s, enum fragments_kind kind)
@@ -218,7 +224,7 @@ void stream_end_ocaml(struct spool_stream *s, int64_t ns, uint32_t thread)
 		if (!b->key || !mayfly_heap_is_ocaml(MAYFLY_FLAG_HEAP(b->flags)))
 			continue;
 		stream_hand_free(s, ns, b, thread, 0);
-		live_remove(&s->live, b);
+		live_remove(&s->live, live_find(&s->live, b->key));
 		if (s->live.block_size != size) { /* the table has shrunk: all have moved */
 			size = s->live.block_size;
 			i = 0;

@@ -402,22 +402,23 @@ static void read_sample(struct spool_stream *s, struct stream_writer *w, struct 
 static void read_free(struct spool_stream *s, struct stream_writer *w, struct varint_in *in)
 {
 	uint8_t flags = varint_byte(in);
-	struct live_block *b;
+	uint32_t *place;
 
 	varint_s(in);
 	next_id(w, in);
 	if (in->bad)
 		return;
 	w->ticks = w->due;
-	b = live_find(&s->live, stream_id_key(w->id));
-	if (!b) {
+	place = live_find(&s->live, stream_id_key(w->id));
+	if (!place) {
 		s->unknown_frees++;
 		return;
 	}
-	stream_hand_free(s, stream_moment(s, w->ticks), b, stream_this_thread(s, w),
+	stream_hand_free(s, stream_moment(s, w->ticks), live_at(&s->live, place),
+			 stream_this_thread(s, w),
 			 (flags & SPOOL_FLAG_REALLOC ? MAYFLY_FLAG_REALLOC : 0) |
 			     (flags & SPOOL_FLAG_TEMPORARY ? MAYFLY_FLAG_TEMPORARY : 0));
-	live_remove(&s->live, b);
+	live_remove(&s->live, place);
 }
 
 static void read_thread(struct spool_stream *s, struct stream_writer *w, struct varint_in *in)
@@ -522,6 +523,7 @@ static void read_place(struct spool_stream *s, struct stream_writer *w, struct v
 static void read_promote(struct spool_stream *s, struct stream_writer *w, struct varint_in *in)
 {
 	const struct live_block *b;
+	const uint32_t *place;
 	int error;
 
 	varint_s(in);
@@ -529,7 +531,8 @@ static void read_promote(struct spool_stream *s, struct stream_writer *w, struct
 	if (in->bad)
 		return;
 	w->ticks = w->due;
-	b = live_find(&s->live, stream_id_key(w->id));
+	place = live_find(&s->live, stream_id_key(w->id));
+	b = place ? live_at(&s->live, place) : NULL;
 	if (!b || !s->trace || b->serial == LIVE_THINNED)
 		return;
 	error = trace_writer_promote(s->trace, stream_moment(s, w->ticks), b->serial);

@@ -7,7 +7,7 @@
  *	                        |       +-> string 2
  *	                        +---------> string 6
  *
- * Those of nodes hold (parent, frame, node). Types of track events and sets of labels are distinct
+ * That of nodes holds (parent, frame, node), and only the children of nodes that have many. Types of track events and sets of labels are distinct
  * too.
  */
 #include "trace/write/recording.h"
@@ -98,7 +98,8 @@ static bool grow_nodes(struct recording *r)
 {
 	struct recording_children *bigger;
 
-	if (!items_room(&r->node, r->nodes, &r->node_size, sizeof(*r->node)))
+	if (r->nodes >= RECORDING_CROWDED ||
+	    !items_room(&r->node, r->nodes, &r->node_size, sizeof(*r->node)))
 		return false;
 	if (r->latest_size >= r->node_size)
 		return true;
@@ -270,81 +271,109 @@ bool recording_move_frame(struct recording *r, uint32_t frame, uint32_t module, 
 
 /* The frames of a stack are looked up one after the other, each below the node found before,
  * millions of times a second. So the slots themselves hold what is compared, and few are in use. */
-static size_t edge_slot(const struct recording *r, uint32_t parent, uint32_t frame)
+static struct recording_edge *find_edge(const struct recording *r, uint32_t parent, uint32_t frame)
 {
 	unsigned __int128 product =
 	    (unsigned __int128)((uint64_t)parent << 32 | frame) * 0x9e3779b97f4a7c15u;
+	size_t mask = r->node_hash_size - 1;
+	size_t slot = ((size_t)(product >> 64) ^ (size_t)product) & mask;
+	struct recording_edge *e = &r->node_hash[slot];
 
-	return ((size_t)(product >> 64) ^ (size_t)product) & (r->node_hash_size - 1);
+	while (e->node && (e->parent != parent || e->frame != frame)) {
+		slot = (slot + 1) & mask;
+		e = &r->node_hash[slot];
+	}
+	return e;
 }
 
+/* There is room, and it is not there. */
+static void put_edge(struct recording *r, uint32_t parent, uint32_t frame, uint32_t node)
+{
+	*find_edge(r, parent, frame) = (struct recording_edge){parent, frame, node};
+	r->edges++;
+}
+
+/* Makes room for the children of a node that becomes crowded. */
 static bool grow_edges(struct recording *r)
 {
-	size_t size = r->node_hash_size ? 2 * r->node_hash_size : 64;
+	size_t size = r->node_hash_size ? 2 * r->node_hash_size : 64, old_size = r->node_hash_size;
 	struct recording_edge *old = r->node_hash;
 
+	if (r->edges + RECORDING_LATEST + 1 <= old_size / 2)
+		return true;
 	r->node_hash = calloc(size, sizeof(*r->node_hash));
 	if (!r->node_hash) {
 		r->node_hash = old;
 		return false;
 	}
 	r->node_hash_size = size;
-	for (size_t i = 1; i < r->nodes; i++) {
-		const struct mayfly_node *n = &r->node[i];
-		size_t slot = edge_slot(r, n->parent, n->frame);
-
-		while (r->node_hash[slot].node)
-			slot = (slot + 1) & (size - 1);
-		r->node_hash[slot] = (struct recording_edge){n->parent, n->frame, (uint32_t)i};
-	}
+	for (size_t i = 0; i < old_size; i++)
+		if (old[i].node)
+			*find_edge(r, old[i].parent, old[i].frame) = old[i];
 	free(old);
 	return true;
 }
 
+static bool is_full(const struct recording_children *c)
+{
+	return c->frame[RECORDING_LATEST - 1] != RECORDING_NONE;
+}
+
 static void remember_child(struct recording_children *latest, uint32_t frame, uint32_t node)
 {
+	uint32_t crowded = is_full(latest) ? RECORDING_CROWDED : 0;
+
 	for (unsigned i = RECORDING_LATEST - 1; i; i--) {
 		latest->frame[i] = latest->frame[i - 1];
 		latest->node[i] = latest->node[i - 1];
 	}
 	latest->frame[0] = frame;
 	latest->node[0] = node;
+	latest->node[RECORDING_LATEST - 1] |= crowded;
+}
+
+static uint32_t add_child(struct recording *r, uint32_t parent, uint32_t frame, bool crowded)
+{
+	const uint32_t node = (uint32_t)r->nodes;
+	struct recording_children *latest;
+
+	if (!grow_nodes(r) || !grow_edges(r))
+		return RECORDING_NONE;
+	latest = &r->latest[parent];
+	if (is_full(latest)) {
+		for (unsigned i = 0; i < RECORDING_LATEST && !crowded; i++)
+			put_edge(r, parent, latest->frame[i], latest->node[i]);
+		put_edge(r, parent, frame, node);
+	}
+	r->node[node].parent = parent;
+	r->node[node].frame = frame;
+	memset(&r->latest[node], 0xff, sizeof(*r->latest));
+	remember_child(latest, frame, node);
+	r->nodes++;
+	return node;
 }
 
 /* The nodes of a stack were mostly made one after the other, and the next frame is mostly one of
  * the children that the node was found with last. Those are tried first, which costs far fewer
- * cache misses. */
+ * cache misses. Most nodes have no other children, and so are not in the hash table at all. */
 uint32_t recording_node(struct recording *r, uint32_t parent, uint32_t frame)
 {
-	struct recording_edge *edge;
-	size_t slot, mask;
-
 	struct recording_children *latest = &r->latest[parent];
+	const bool crowded =
+	    is_full(latest) && latest->node[RECORDING_LATEST - 1] & RECORDING_CROWDED;
 
 	for (unsigned i = 0; i < RECORDING_LATEST; i++)
 		if (latest->frame[i] == frame)
-			return latest->node[i];
-	if (r->nodes > r->node_hash_size / 4 * 3 && !grow_edges(r))
-		return RECORDING_NONE;
-	mask = r->node_hash_size - 1;
-	slot = edge_slot(r, parent, frame);
-	for (;; slot = (slot + 1) & mask) {
-		edge = &r->node_hash[slot];
-		if (!edge->node)
-			break;
-		if (edge->parent == parent && edge->frame == frame) {
+			return latest->node[i] & ~RECORDING_CROWDED;
+	if (crowded) {
+		const struct recording_edge *edge = find_edge(r, parent, frame);
+
+		if (edge->node) {
 			remember_child(latest, frame, edge->node);
 			return edge->node;
 		}
 	}
-	if (!grow_nodes(r))
-		return RECORDING_NONE;
-	r->node[r->nodes].parent = parent;
-	r->node[r->nodes].frame = frame;
-	memset(&r->latest[r->nodes], 0xff, sizeof(*r->latest));
-	remember_child(&r->latest[parent], frame, (uint32_t)r->nodes);
-	*edge = (struct recording_edge){parent, frame, (uint32_t)r->nodes};
-	return (uint32_t)r->nodes++;
+	return add_child(r, parent, frame, crowded);
 }
 
 uint32_t recording_module(struct recording *r, const struct recording_module *m)

@@ -44,13 +44,15 @@ struct recording_frame {
 	uint32_t first_location, locations; /* 0 locations until symbolised */
 };
 
-/* How a node is found; node 0: a free slot. */
+/* How a child of a crowded node is found; node 0: a free slot. */
 struct recording_edge {
 	uint32_t parent, frame, node;
 };
 
-/* The children of a node that were found last, the latest first; frame RECORDING_NONE: none. */
-#define RECORDING_LATEST 4
+/* The children of a node that were found last, the latest first; frame RECORDING_NONE: none. A node
+ * that has others beside them is crowded, which a bit of the last one's number says. */
+#define RECORDING_LATEST  4
+#define RECORDING_CROWDED 0x80000000u
 struct recording_children {
 	uint32_t frame[RECORDING_LATEST], node[RECORDING_LATEST];
 };
@@ -114,7 +116,7 @@ struct recording {
 	struct recording_edge *node_hash;
 	struct recording_children *latest; /* of each node */
 	size_t latest_size;
-	size_t node_hash_size;
+	size_t node_hash_size, edges;
 	size_t track_type_size, label_set_size, label_size;
 	struct recording_index string_index, frame_index, track_type_index, label_set_index;
 	size_t event_texts;
