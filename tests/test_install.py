@@ -43,7 +43,7 @@ def files():
                     r"usr/lib/.*pkgconfig/mayfly\.pc", r"usr/lib/.*libmayfly-trace\.(a|so)",
                     r"usr/share/man/man1/mayfly\.1(\.gz)?", r"usr/share/man/man1/mayfly-record\.1.*",
                     r"usr/share/man/man1/mayfly-report\.1.*", r"usr/share/man/man1/mayfly-info\.1.*",
-                    r"usr/share/man/man1/mayfly-dump\.1.*",
+                    r"usr/share/man/man1/mayfly-dump\.1.*", r"usr/lib/systemd/system/mayfly-agent\.service",
                     r"usr/share/man/man3/mayfly\.h\.3.*",
                     r"usr/include/mayfly/memprof\.h", r"usr/lib/.*libmayfly-memprof\.(a|so)",
                     r"usr/share/man/man3/memprof\.h\.3.*",

@@ -80,17 +80,14 @@ const struct option_table push_option_table = {
 /* What Kubernetes tells a container, when its manifest says so. */
 static void add_surroundings(struct push_command *p)
 {
-	static const struct window_label known[] = {
-	    {"pod", "POD_NAME"}, {"namespace", "POD_NAMESPACE"}, {"node", "NODE_NAME"}};
-
-	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++) {
-		const char *value = getenv(known[i].value);
+	for (const struct window_label *known = push_surroundings; known->key; known++) {
+		const char *value = getenv(known->value);
 		bool given = !value || p->labels == LABELS_MOST;
 
 		for (size_t k = 0; !given && k < p->labels; k++)
-			given = !strcmp(p->label[k].key, known[i].key);
+			given = !strcmp(p->label[k].key, known->key);
 		if (!given)
-			p->label[p->labels++] = (struct window_label){strdup(known[i].key), value};
+			p->label[p->labels++] = (struct window_label){strdup(known->key), value};
 	}
 }
 
@@ -146,6 +143,7 @@ static int push(struct push_command *p, char **named, int count)
 			     .host = p->host ? p->host : p->this_host,
 			     .label = p->label,
 			     .labels = p->labels,
+			     .share = 1,
 			     .known = &known};
 	struct push_every every = {&to, p->every_ns, named, count, p->quiet};
 	int status;

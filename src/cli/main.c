@@ -35,6 +35,8 @@ static const struct command {
     {"merge", cmd_merge, &merge_option_table, "combine traces of several runs, builds or hosts"},
     {"push", cmd_push, &push_option_table,
      "put traces into a database, to ask questions over many processes"},
+    {"agent", cmd_agent, &agent_option_table,
+     "push for the processes of a host, and record a share of them"},
     {"fleet", cmd_fleet, &fleet_option_table, "make that database, and list what it holds"},
     {"symbolize", cmd_symbolize, &symbolize_option_table,
      "add names to a finished trace, from symbols installed later or elsewhere"},

@@ -18,9 +18,10 @@
 #include "cli/carriers.h"
 #include "cli/cli.h"
 #include "cli/ongoing.h"
+#include "cli/push_said.h"
 #include "format/numbering.h"
 #include "record/live_trace.h"
-#include "record/process_file.h"
+#include "stream/clock.h"
 
 /* A recorder writes what it has within a second after it was asked. */
 #define ASKED_NS 1200000000
@@ -38,7 +39,7 @@ struct rounds {
 	int names;
 	struct followed *followed;
 	size_t count, room;
-	bool away; /* the last push failed, and was complained about */
+	struct push_said said;
 	bool failed;
 };
 
@@ -66,14 +67,6 @@ static void wait_for(int64_t ns)
 	struct timespec left = {ns / 1000000000, ns % 1000000000};
 
 	nanosleep(&left, NULL);
-}
-
-static int64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
 /* ---- whom ---- */
@@ -196,42 +189,6 @@ static void ask_recorders(const struct rounds *r)
 	}
 }
 
-static uint64_t rss_of(pid_t pid)
-{
-	char text[128];
-	unsigned long long size, resident;
-
-	if (!pid || !process_file_read(pid, "statm", text, sizeof(text)) ||
-	    sscanf(text, "%llu %llu", &size, &resident) != 2)
-		return 0;
-	return resident * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
-static void say_pushed(const struct rounds *r, const struct followed *f,
-		       const struct mayfly_info *info)
-{
-	time_t now = time(NULL);
-	struct tm tm;
-	char at[16] = "";
-
-	if (r->with->quiet)
-		return;
-	if (localtime_r(&now, &tm))
-		strftime(at, sizeof(at), "%H:%M:%S", &tm);
-	printf("%s process %u: pushed up to %.0f s after its start%s\n", at, info->pid,
-	       (double)info->duration_ns / 1e9, f->ended ? "; it has ended" : "");
-	fflush(stdout);
-}
-
-/* A server that is away is said once, until it is back. */
-static void say_failed(struct rounds *r, const char *why)
-{
-	if (!r->away)
-		cli_error("%s: %s%s", r->with->to->url.shown, why,
-			  asked_to_end ? "" : "; the next window will be longer");
-	r->away = true;
-}
-
 static void push_one(struct rounds *r, struct followed *f)
 {
 	char why[CLICKHOUSE_WHY];
@@ -242,15 +199,14 @@ static void push_one(struct rounds *r, struct followed *f)
 	f->ended = !more;
 	if (seen == ONGOING_UNSEEN)
 		return;
-	switch (push_window(r->with->to, opened.trace, more ? rss_of(f->pid) : 0, why)) {
+	switch (push_window(r->with->to, opened.trace, more ? push_rss_of(f->pid) : 0, why)) {
 	case PUSH_GOOD:
-		say_pushed(r, f, opened.info);
-		r->away = false;
+		push_say_window(&r->said, opened.info, f->ended);
 		break;
 	case PUSH_THERE:
 		if (f->ended)
-			say_pushed(r, f, opened.info);
-		r->away = false;
+			push_say_window(&r->said, opened.info, true);
+		r->said.away = false;
 		break;
 	case PUSH_TRACE:
 		cli_error("%s: %s", f->going.file, why);
@@ -258,7 +214,7 @@ static void push_one(struct rounds *r, struct followed *f)
 		r->failed = true;
 		break;
 	case PUSH_DATABASE:
-		say_failed(r, why);
+		push_say_away(&r->said, &r->with->to->url, why, asked_to_end);
 		/* The trace of one that has ended stays: the next round tries again. */
 		f->ended = false;
 		break;
@@ -291,14 +247,14 @@ static void wait_for_next(const struct rounds *r, int64_t next_ns)
 
 	while (!asked_to_end && (left = next_ns - now_ns()) > 0) {
 		wait_for(left < 1000000000 ? left : 1000000000);
-		if (!r->away && has_ended(r))
+		if (!r->said.away && has_ended(r))
 			break;
 	}
 }
 
 int push_every(const struct push_every *p)
 {
-	struct rounds r = {.with = p};
+	struct rounds r = {.with = p, .said = {.quiet = p->quiet}};
 	int64_t next_ns = now_ns();
 	bool good;
 
@@ -316,7 +272,7 @@ int push_every(const struct push_every *p)
 		if (good)
 			push_all(&r);
 	}
-	good &= !r.away && !r.failed;
+	good &= !r.said.away && !r.failed;
 	for (size_t i = 0; i < r.count; i++)
 		r.followed[i].ended = true;
 	drop_ended(&r);

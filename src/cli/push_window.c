@@ -11,6 +11,9 @@
 
 #include "answer/trace_names.h"
 
+const struct window_label push_surroundings[] = {
+    {"pod", "POD_NAME"}, {"namespace", "POD_NAMESPACE"}, {"node", "NODE_NAME"}, {0}};
+
 static const char *service_of(const struct push_to *p, const struct mayfly_info *info)
 {
 	const char *variable = getenv("MAYFLY_SERVICE");
@@ -41,7 +44,9 @@ enum push_done push_window(const struct push_to *p, const struct mayfly_trace *t
 	    .label = p->label,
 	    .labels = p->labels,
 	    .pushed_s = time(NULL),
-	    .share = 1,
+	    .share = p->share,
+	    .same_share = p->same_share,
+	    .begin_ns = p->begin_ns,
 	    .rss_bytes = rss_bytes,
 	};
 	bool there = false;

@@ -12,8 +12,16 @@ struct push_to {
 	const char *host;
 	const struct window_label *label;
 	size_t labels;
+	/* As in struct window_facts. */
+	double share;
+	bool same_share;
+	int64_t begin_ns;
 	struct known_stacks *known; /* from one window to the next */
 };
+
+/* Labels that the environment of a process has, and the variables, as Kubernetes' manifests name them. Ends
+ * with a key NULL. */
+extern const struct window_label push_surroundings[];
 
 enum push_done {
 	PUSH_GOOD,

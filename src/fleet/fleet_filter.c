@@ -32,7 +32,7 @@ static void put(struct bytes *sql, const char *text)
 	bytes_put(sql, text, strlen(text));
 }
 
-static void put_value(struct bytes *sql, const char *value)
+void fleet_filter_put_text(struct bytes *sql, const char *value)
 {
 	char digits[3];
 
@@ -52,7 +52,7 @@ static bool is_label(const char *key)
 static void put_label(struct bytes *sql, const char *key)
 {
 	put(sql, "labels.value[indexOf(labels.key, ");
-	put_value(sql, key + 6);
+	fleet_filter_put_text(sql, key + 6);
 	put(sql, ")]");
 }
 
@@ -175,7 +175,7 @@ static bool add_pair(const struct pair *p, int64_t now_s, struct bytes *sql, cha
 			     "from, to, every, per",
 			     p->key);
 	}
-	put_value(sql, p->value);
+	fleet_filter_put_text(sql, p->value);
 	return true;
 }
 
@@ -197,7 +197,7 @@ void fleet_filter_add(struct fleet_filter *filter, const char *expression, const
 	put(&filter->sql, " AND ");
 	put(&filter->sql, expression);
 	put(&filter->sql, " = ");
-	put_value(&filter->sql, value);
+	fleet_filter_put_text(&filter->sql, value);
 	bytes_put(&filter->sql, "", 1);
 }
 

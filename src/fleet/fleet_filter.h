@@ -35,6 +35,8 @@ struct fleet_filter {
 bool fleet_filter_read(const char *url, int64_t now_s, struct fleet_filter *filter, char *why);
 /* Adds a condition to an SQL text that does not have its zero byte yet, and ends it with one. */
 void fleet_filter_add(struct fleet_filter *filter, const char *expression, const char *value);
+/* Adds a text with any bytes as an SQL expression. */
+void fleet_filter_put_text(struct bytes *sql, const char *text);
 /* Adds an SQL expression on the table windows, which is text: service, version (12 digits of the build-id),
  * host, program or label.KEY. False: it is none of them. */
 bool fleet_filter_group(const char *by, struct bytes *sql);

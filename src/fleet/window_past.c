@@ -16,22 +16,74 @@ static enum clickhouse_failure not_as_asked(char *why)
 	return CLICKHOUSE_REFUSED;
 }
 
+static enum clickhouse_failure no_memory(char *why)
+{
+	snprintf(why, CLICKHOUSE_WHY, "out of memory");
+	return CLICKHOUSE_REFUSED;
+}
+
+static bool add_era(struct window_past *past, int64_t end_ns, double share)
+{
+	if (!(share > 0))
+		return true;
+	if (past->eras && past->era[past->eras - 1].share == share)
+		past->eras--;
+	if (!array_reserve(&past->era, &past->era_room, past->eras, sizeof(*past->era)))
+		return false;
+	past->era[past->eras++] = (struct window_era){end_ns, share};
+	return true;
+}
+
+/* Of a process whose windows have several shares. */
+static enum clickhouse_failure fetch_eras(struct clickhouse *c, const struct server_url *url,
+					  uint64_t process, struct window_past *past, char *why)
+{
+	char statement[STATEMENT_BYTES], *answer = NULL;
+	enum clickhouse_failure failure;
+	struct row_binary r = {0};
+	size_t size = 0;
+
+	snprintf(statement, sizeof(statement),
+		 "SELECT argMin(end_ns, push) AS e, argMin(share, push) FROM %s.windows WHERE "
+		 "process = %" PRIu64 " GROUP BY window ORDER BY e FORMAT RowBinary",
+		 url->database, process);
+	failure = clickhouse_run(c, statement, NULL, 0, &answer, &size, why);
+	if (!failure)
+		r = (struct row_binary){(uint8_t *)answer, (uint8_t *)answer + size, false};
+	while (!failure && r.at < r.end) {
+		int64_t end_ns = (int64_t)row_binary_fixed(&r, 8);
+
+		if (!add_era(past, end_ns, row_binary_real(&r)))
+			failure = no_memory(why);
+	}
+	if (!failure && r.short_)
+		failure = not_as_asked(why);
+	free(answer);
+	return failure;
+}
+
 static enum clickhouse_failure fetch_end(struct clickhouse *c, const struct server_url *url,
 					 uint64_t process, struct window_past *past, char *why)
 {
 	char statement[STATEMENT_BYTES], *answer = NULL;
 	enum clickhouse_failure failure;
+	double least, most;
 
 	snprintf(statement, sizeof(statement),
-		 "SELECT max(e), sum(s), sum(a) FROM (SELECT argMin(end_ns, push) AS e, "
-		 "argMin(samples, push) AS s, argMin(allocated_bytes, push) AS a FROM %s.windows "
-		 "WHERE process = %" PRIu64 " GROUP BY window)",
+		 "SELECT max(e), sum(s), sum(a), min(p), max(p) FROM (SELECT argMin(end_ns, push) "
+		 "AS e, argMin(samples, push) AS s, argMin(allocated_bytes, push) AS a, "
+		 "argMin(share, push) AS p FROM %s.windows WHERE process = %" PRIu64
+		 " GROUP BY window)",
 		 url->database, process);
 	failure = clickhouse_run(c, statement, NULL, 0, &answer, NULL, why);
-	if (!failure && sscanf(answer, "%" SCNd64 " %" SCNu64 " %lf", &past->end_ns, &past->samples,
-			       &past->allocated_bytes) != 3)
+	if (!failure && sscanf(answer, "%" SCNd64 " %" SCNu64 " %lf %lf %lf", &past->end_ns,
+			       &past->samples, &past->allocated_bytes, &least, &most) != 5)
 		failure = not_as_asked(why);
 	free(answer);
+	if (!failure && past->end_ns && least != most)
+		failure = fetch_eras(c, url, process, past, why);
+	else if (!failure && past->end_ns && !add_era(past, past->end_ns, most))
+		failure = no_memory(why);
 	return failure;
 }
 
@@ -72,10 +124,8 @@ static enum clickhouse_failure fetch_stacks(struct clickhouse *c, const struct s
 	if (!failure)
 		r = (struct row_binary){(uint8_t *)answer, (uint8_t *)answer + size, false};
 	while (!failure && r.at < r.end) {
-		if (!take_row(past, &r)) {
-			snprintf(why, CLICKHOUSE_WHY, "out of memory");
-			failure = CLICKHOUSE_REFUSED;
-		}
+		if (!take_row(past, &r))
+			failure = no_memory(why);
 	}
 	if (!failure && r.short_)
 		failure = not_as_asked(why);
@@ -100,6 +150,7 @@ enum clickhouse_failure window_past_fetch(struct clickhouse *c, const struct ser
 void window_past_free(struct window_past *past)
 {
 	numbering_free(&past->stacks);
+	free(past->era);
 	free(past->allocated);
 	*past = (struct window_past){0};
 }

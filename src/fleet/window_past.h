@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a fleet's database has of a process already: the end of its last window, and what each stack
- * had allocated by then. A trace tells from the process's start, so its window is the difference.
+ * What a fleet's database has of a process already: the end of its last window, what each stack had
+ * allocated by then, and with which shares. A trace tells from the process's start, so its window is the
+ * difference.
  */
 #ifndef MAYFLY_WINDOW_PAST_H
 #define MAYFLY_WINDOW_PAST_H
@@ -15,8 +16,16 @@ struct window_sum {
 	uint64_t samples;
 };
 
+/* Windows of one share that follow each other. */
+struct window_era {
+	int64_t end_ns; /* since 1970, of the last one */
+	double share;
+};
+
 struct window_past {
 	int64_t end_ns; /* since 1970; 0: it has no window */
+	struct window_era *era;
+	size_t eras, era_room;
 	uint64_t samples;
 	double allocated_bytes;
 	struct numbering stacks;

@@ -2,6 +2,7 @@
 /* A trace as rows of a fleet's tables: see window_rows.h, and doc/FLEET.md for the tables. */
 #include "fleet/window_rows.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "fleet/row_binary.h"
@@ -14,11 +15,25 @@ static const enum mayfly_metric metrics[] = {MAYFLY_ALLOCATED, MAYFLY_LEAKED, MA
 #define METRICS	  (sizeof(metrics) / sizeof(*metrics))
 #define ALLOCATED 0
 
+/* What one stack has, for each metric. */
+struct stack_sums {
+	struct window_sum of[METRICS];
+};
+
+/* A part of the trace's time, and the share with which its process was chosen then. */
+struct era {
+	int64_t from_ns, to_ns;
+	double share;
+};
+
 struct making {
 	struct window_rows *rows;
 	const struct window_facts *facts;
 	int64_t begin_ns;
-	struct chosen_sums of[METRICS];
+	double share;
+	struct stack_sums *sums; /* by number of the stack; those above have none */
+	size_t count, room;
+	struct stack_sums total;
 	struct bytes row_begin; /* day, service and push: the same in all rows of samples */
 };
 
@@ -34,24 +49,68 @@ static uint32_t set_of(void *stacks, uint32_t node)
 	return window_stacks_number(stacks, node);
 }
 
-static int take_metric(struct making *m, const struct mayfly_trace *trace, size_t metric)
+/* A block counts for all those like it in processes that were not chosen. */
+static void add(struct window_sum *s, const struct tally_brief *b, double share)
+{
+	s->bytes += b->bytes / share;
+	s->bytes_variance += b->bytes_stderror / share * (b->bytes_stderror / share);
+	s->blocks += b->blocks / share;
+	s->blocks_variance += b->blocks_stderror / share * (b->blocks_stderror / share);
+	s->samples += b->samples;
+}
+
+/* Of the blocks that were allocated in the era. */
+static int take_metric(struct making *m, const struct mayfly_trace *trace, size_t metric,
+		       const struct era *era)
 {
 	struct mayfly_query query;
+	struct chosen_sums sums;
+	int error;
 
 	mayfly_query_defaults(&query);
 	query.metric = metrics[metric];
+	query.from_ns = era->from_ns;
+	query.to_ns = era->to_ns;
 	if (mayfly_query_absent(trace, &query))
 		return 0;
-	return chosen_sums_run(trace, &query, set_of, &m->rows->stacks, &m->of[metric]);
+	error = chosen_sums_run(trace, &query, set_of, &m->rows->stacks, &sums);
+	if (error)
+		return error;
+	add(&m->total.of[metric], &sums.total, era->share);
+	if (sums.count > m->count) {
+		if (!array_reserve_filled(&m->sums, &m->room, sums.count - 1, sizeof(*m->sums), 0))
+			error = MAYFLY_E_MEMORY;
+		else
+			m->count = sums.count;
+	}
+	for (size_t i = 0; !error && i < sums.count; i++)
+		add(&m->sums[i].of[metric], &sums.of[i], era->share);
+	chosen_sums_free(&sums);
+	return error;
 }
 
-static struct window_sum sum_of(const struct chosen_sums *sums, size_t stack)
+/* What was pushed with a share goes on to count with it, also while it is live. */
+static int take_eras(struct making *m, const struct mayfly_trace *trace,
+		     const struct window_past *past)
 {
-	const struct tally_brief b =
-	    stack < sums->count ? sums->of[stack] : (struct tally_brief){0};
+	int64_t start_ns = mayfly_trace_info(trace)->start_real_ns;
+	struct era era = {.from_ns = 0};
+	int error = 0;
 
-	return (struct window_sum){b.bytes, b.bytes_stderror * b.bytes_stderror, b.blocks,
-				   b.blocks_stderror * b.blocks_stderror, b.samples};
+	for (size_t i = 0; !error && i <= past->eras; i++) {
+		bool last =
+		    i == past->eras || (i + 1 == past->eras && past->era[i].share == m->share);
+
+		era.share = i < past->eras ? past->era[i].share : m->share;
+		/* A window has the event at its end. */
+		era.to_ns = last ? INT64_MAX : past->era[i].end_ns - start_ns + 1;
+		for (size_t k = 0; !error && k < METRICS; k++)
+			error = take_metric(m, trace, k, &era);
+		era.from_ns = era.to_ns;
+		if (last)
+			break;
+	}
+	return error;
 }
 
 static void put_sum(struct bytes *b, const struct window_sum *s)
@@ -114,12 +173,12 @@ static void put_samples(struct making *m, const struct window_past *past)
 	row_binary_put_text(&m->row_begin, m->facts->service);
 	bytes_put_fixed(&m->row_begin, m->facts->push, 8);
 	for (size_t i = 0; i < stacks->ids.count; i++) {
-		struct window_sum sums[METRICS];
+		struct stack_sums sums = {0};
 
-		for (size_t k = 0; k < METRICS; k++)
-			sums[k] = sum_of(&m->of[k], i);
-		subtract(&sums[ALLOCATED], past, window_stacks_id(stacks, (uint32_t)i));
-		put_stack(m, window_stacks_id(stacks, (uint32_t)i), sums);
+		if (i < m->count)
+			sums = m->sums[i];
+		subtract(&sums.of[ALLOCATED], past, window_stacks_id(stacks, (uint32_t)i));
+		put_stack(m, window_stacks_id(stacks, (uint32_t)i), sums.of);
 	}
 	/* A frame may have got a better name since. Then its old one gives back what it had. */
 	for (size_t i = 0; i < past->stacks.count; i++) {
@@ -202,7 +261,7 @@ static void put_window(const struct making *m, const struct mayfly_info *info, u
 	bytes_put_fixed(b, info->interval_bytes, 8);
 	bytes_put_fixed(b, info->samples - past->samples, 8);
 	for (size_t i = 0; i < METRICS; i++)
-		row_binary_put_real(b, m->of[i].total.bytes -
+		row_binary_put_real(b, m->total.of[i].bytes -
 					   (i == ALLOCATED ? past->allocated_bytes : 0));
 	bytes_put_fixed(b, facts->rss_bytes, 8);
 	bytes_put_fixed(b, info->program_max_rss_bytes, 8);
@@ -214,26 +273,34 @@ static void put_window(const struct making *m, const struct mayfly_info *info, u
 	for (size_t i = 0; i < facts->labels; i++)
 		row_binary_put_text(b, facts->label[i].value);
 	bytes_put_fixed(b, (uint64_t)facts->pushed_s, 4);
-	row_binary_put_real(b, facts->share);
+	row_binary_put_real(b, m->share);
 }
 
 int window_rows_make(struct window_rows *w, const struct mayfly_trace *trace,
 		     const struct window_facts *facts, const struct window_past *past)
 {
 	const struct mayfly_info *info = mayfly_trace_info(trace);
-	struct making m = {w, facts, past->end_ns ? past->end_ns : info->start_real_ns};
+	struct making m = {
+	    .rows = w,
+	    .facts = facts,
+	    .begin_ns = past->end_ns ? past->end_ns : info->start_real_ns,
+	    .share =
+		facts->same_share && past->eras ? past->era[past->eras - 1].share : facts->share,
+	};
 	int error;
 
 	*w = (struct window_rows){0};
+	if (m.begin_ns < facts->begin_ns &&
+	    facts->begin_ns < info->start_real_ns + info->duration_ns)
+		m.begin_ns = facts->begin_ns;
 	error = window_stacks_begin(&w->stacks, trace) ? 0 : MAYFLY_E_MEMORY;
-	for (size_t i = 0; !error && i < METRICS; i++)
-		error = take_metric(&m, trace, i);
+	if (!error)
+		error = take_eras(&m, trace, past);
 	if (!error) {
 		put_samples(&m, past);
 		put_window(&m, info, window_process(trace, facts), past);
 	}
-	for (size_t i = 0; i < METRICS; i++)
-		chosen_sums_free(&m.of[i]);
+	free(m.sums);
 	if (!error && (m.row_begin.failed || w->samples.failed || w->windows.failed))
 		error = MAYFLY_E_MEMORY;
 	bytes_free(&m.row_begin);

@@ -24,8 +24,13 @@ struct window_facts {
 	const char *service, *version, *host;
 	const struct window_label *label;
 	size_t labels;
-	int64_t pushed_s;   /* now */
-	double share;	    /* with which its process was chosen; 1: for certain */
+	int64_t pushed_s; /* now */
+	/* With which its process was chosen for what it recorded since its last window; 1: for certain.
+	 * Its sums are divided by it. */
+	double share;
+	bool same_share; /* if it has a window, its last one's instead */
+	int64_t
+	    begin_ns; /* since 1970: it recorded nothing between its last window and then; or 0 */
 	uint64_t rss_bytes; /* at the window's end; 0: not known */
 };
 

@@ -220,6 +220,7 @@ struct conversion {
 	struct spool_stream *stream;
 	struct mapping parent_map;
 	struct conversion *parent;
+	bool alone;
 };
 
 static const void *mapping_at(void *context, uint64_t offset, size_t bytes)
@@ -314,7 +315,8 @@ static int finalise_open_stream(struct conversion *c, const char *path,
 	int error;
 
 	c->source = (struct spool_source){&c->map, mapping_at, NULL};
-	open_parent(c, path, depth);
+	if (!c->alone)
+		open_parent(c, path, depth);
 	options.parent = c->parent ? c->parent->stream : NULL;
 	if (!c->tables)
 		c->tables = recording_new();
@@ -395,6 +397,7 @@ int finalise_spool(const void *data, size_t size, const struct finalise_options 
 	if (!options)
 		options = &defaults;
 	c->map = (struct mapping){(void *)(uintptr_t)data, size};
+	c->alone = options->alone;
 	error = finalise_convert(c, options, &buffer);
 	if (!error) {
 		note_consumed(c->tables, data, size);

@@ -23,7 +23,8 @@ struct finalise_options {
 	const char *path;
 	const struct spool_ending *ending; /* NULL: it is not known how the program ended */
 	bool no_symbols;		   /* leave addresses as they are */
-	int level;			   /* for the trace_writer; 0: its default */
+	bool alone; /* reads no other file: what a forked child has from its parent is not known */
+	int level;  /* for the trace_writer; 0: its default */
 };
 
 struct finalised {

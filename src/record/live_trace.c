@@ -100,9 +100,11 @@ static int live_open_part(const char *spool, struct live_trace *out)
 	return out->data ? mayfly_trace_open(out->data, out->size, &out->trace) : MAYFLY_E_EMPTY;
 }
 
+/* spool: its path, or NULL: without other files of the recording. */
 static int open_whole_spool(const struct live_trace *map, const char *spool, struct live_trace *out)
 {
-	struct finalise_options options = {.path = spool, .no_symbols = true, .level = 1};
+	struct finalise_options options = {
+	    .path = spool, .no_symbols = true, .level = 1, .alone = !spool};
 	struct finalised made;
 	int error = finalise_spool(map->data, map->size, &options, &made);
 
@@ -167,6 +169,26 @@ int live_trace_open(struct live_session *s, const char *spool, struct live_trace
 {
 	int error = live_trace_open_unnamed(spool, out);
 
+	if (!error)
+		error = live_trace_name(s, out);
+	if (error)
+		live_trace_close(out);
+	return error;
+}
+
+int live_trace_open_copy(struct live_session *s, const void *copy, size_t size, int64_t copied_ns,
+			 struct live_trace *out)
+{
+	struct live_trace map = {.data = (void *)(uintptr_t)copy, .size = size};
+	const struct spool_header *h = copy;
+	int error;
+
+	*out = (struct live_trace){0};
+	if (size < sizeof(*h) || !spool_recognise(copy, size))
+		return MAYFLY_E_NOT_A_TRACE;
+	error = open_whole_spool(&map, NULL, out);
+	if (h->start_mono_ns < (uint64_t)copied_ns)
+		out->opened_ns = copied_ns - (int64_t)h->start_mono_ns;
 	if (!error)
 		error = live_trace_name(s, out);
 	if (error)

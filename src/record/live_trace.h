@@ -28,6 +28,11 @@ struct live_trace {
 /* 0 or a negative enum mayfly_error. MAYFLY_E_EMPTY: nothing has been recorded so far.
  * MAYFLY_E_NOT_A_TRACE: the spool is not there any more, or is none. */
 int live_trace_open(struct live_session *s, const char *spool, struct live_trace *out);
+/* The same from a copy of the spool (spool_copy.h), which may go then. No other file of the recording is
+ * read. copied_ns: CLOCK_MONOTONIC before it was copied. */
+int live_trace_open_copy(struct live_session *s, const void *copy, size_t size, int64_t copied_ns,
+			 struct live_trace *out);
+
 /* The two halves of that: what is there now, and the names, which may take a while. After the first
  * the program may end, and the spool may go. */
 int live_trace_open_unnamed(const char *spool, struct live_trace *out);

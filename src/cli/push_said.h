@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is said of windows of processes that run. */
+#ifndef MAYFLY_PUSH_SAID_H
+#define MAYFLY_PUSH_SAID_H
+
+#include <mayfly/trace.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "fleet/server_url.h"
+
+struct push_said {
+	bool quiet;
+	bool away; /* the last push failed, and was complained about */
+};
+
+/* It is in the database, which is there again. */
+void push_say_window(struct push_said *s, const struct mayfly_info *info, bool ended);
+
+/* A server that is away is said once, until it is back. last: there will be no other window. */
+void push_say_away(struct push_said *s, const struct server_url *url, const char *why, bool last);
+
+/* Resident bytes, for the window's row; 0: not known. */
+uint64_t push_rss_of(pid_t pid);
+
+#endif
