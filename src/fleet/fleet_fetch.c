@@ -18,9 +18,6 @@
 #define STEPS_MOST     1000
 #define STEPS_FITTING  60
 #define NO_NEXT	       "toInt64(9000000000000000000)" /* later than any window's end */
-/* Before this a window w without a next one counts: (end, begin, push, end of the next, share). */
-#define LASTS "(w.1 + if(w.5 < 1, w.1 - w.2, intDiv((w.1 - w.2) * 3, 2) + 1))"
-
 struct fetch {
 	struct clickhouse *c;
 	const struct server_url *url;
@@ -28,7 +25,6 @@ struct fetch {
 	char *counted;	  /* a condition on samples and windows: the windows that count */
 	char *moments;	  /* a table of them: choose_windows() */
 	int64_t begin_ns; /* of the first step of time */
-	int64_t end_ns;	  /* of the last window */
 	bool chosen;	  /* some processes stand for others, which were not recorded */
 	double processes; /* that the sums are divided by: 1, or all */
 	/* Of all stacks; choice: the standard error from that. */
@@ -166,7 +162,6 @@ static bool fetch_windows(struct fetch *f, struct windows *w)
 	if (answer && !good)
 		snprintf(f->why, CLICKHOUSE_WHY, "its answer has another form than was asked for");
 	free(answer);
-	f->end_ns = w->end_ns;
 	f->chosen = good && w->share > 0 && w->share < 1;
 	if (good && !w->count)
 		snprintf(f->why, CLICKHOUSE_WHY, "it has no windows like that");
@@ -230,10 +225,8 @@ static bool choose_steps(struct fetch *f, const struct windows *w, int64_t every
  * The windows that count, as (push, k, until, one, share): what was allocated in one belongs to step k, and
  * what was live at its end counts at the ends of the steps from k to before `until`. That is up to the next
  * window of its process, or, where there is none, for one and a half of its own length: then the
- * process has ended. (One that was chosen with a share counts for its length alone, so that it counts as long
- * as it was recorded, and others follow in its place.) Without times there is one step, and the last window of each process counts; of
- * processes that were chosen with a share (of process `one`), only of those that run at the end of the time:
- * others were chosen in their place before, and all together would count too much.
+ * process has ended. Without times there is one step, and the last window of each process counts. one, share:
+ * its process, and with which chance that was chosen.
  */
 static bool choose_windows(struct fetch *f, const char *sql, bool times)
 {
@@ -241,13 +234,10 @@ static bool choose_windows(struct fetch *f, const char *sql, bool times)
 	bool good =
 	    times ? asprintf(&when,
 			     "toInt64(greatest(0, intDiv(w.1 - %" PRId64 " - 1, %" PRId64
-			     "))) AS k, toInt64(intDiv(least(w.4, " LASTS ") - %" PRId64
-			     " - 1, %" PRId64 ")) AS until",
+			     "))) AS k, toInt64(intDiv(least(w.4, w.1 + intDiv((w.1 - "
+			     "w.2) * 3, 2) + 1) - %" PRId64 " - 1, %" PRId64 ")) AS until",
 			     f->begin_ns, f->profile.step_ns, f->begin_ns, f->profile.step_ns) > 0
-		  : asprintf(&when,
-			     "toInt64(0) AS k, toInt64(w.4 = " NO_NEXT " AND (w.5 = 1 OR " LASTS
-			     " > %" PRId64 ")) AS until",
-			     f->end_ns) > 0;
+		  : asprintf(&when, "toInt64(0) AS k, toInt64(w.4 = " NO_NEXT ") AS until") > 0;
 
 	good =
 	    good &&

@@ -12,24 +12,23 @@
 
 /*
  * From the inside: windows that count, processes, hosts, groups. Names differ from those of the columns, as
- * the server would put one in the place of the other. A process that was chosen with a share stands for
- * one process in that share, as long as its last window lasts (fleet_fetch.c).
+ * the server would put one in the place of the other. Processes that were chosen with a share are counted by the
+ * time that they recorded: that time by the share, and by the length of all, is how many there were on average.
  */
 static const char question[] =
     "SELECT g4, toUInt64(sum(n3)), toUInt64(count()), sum(a3), sum(l3), sum(w3), "
     "avgIf(l3 / w3, w3 > 0), "
     "if(countIf(w3 > 0) > 1, 1.96 * sqrt(varSampIf(l3 / w3, w3 > 0) / countIf(w3 > 0)), nan), "
     "toUInt64(max(r3)), toInt64(max(e3)) "
-    "FROM (SELECT g2 AS g4, h2, count() AS n3, sum(a2) AS a3, sum(l2 * c2) AS l3, "
-    "sum(c2 / s2) AS w3, max(r2) AS r3, max(e2) AS e3 FROM "
+    "FROM (SELECT g2 AS g4, h2, count() AS n3, sum(a2) AS a3, sum(l2) AS l3, "
+    "sum(if(s2 = 1, 1, t2 / (SELECT greatest(1, max(end_ns) - min(begin_ns)) FROM %s.windows "
+    "WHERE %s AND share < 1))) AS w3, max(r2) AS r3, max(e2) AS e3 FROM "
     "(SELECT o1, any(g1) AS g2, any(h1) AS h2, sum(a1) AS a2, argMax(l1, e1) AS l2, max(r1) AS r2, "
-    "max(e1) AS e2, argMax(s1, e1) AS s2, "
-    "toUInt8(s2 = 1 OR e2 + e2 - argMax(b1, e1) > (SELECT max(end_ns) FROM %s.windows WHERE %s)) "
-    "AS c2 FROM "
+    "max(e1) AS e2, argMax(s1, e1) AS s2, sum((e1 - b1) * (m1 > 0) / s1) AS t2 FROM "
     "(SELECT window, any(process) AS o1, any(%s) AS g1, any(host) AS h1, "
     "argMin(allocated_bytes, push) AS a1, argMin(live_bytes, push) AS l1, "
     "argMin(greatest(rss_bytes, rss_most_bytes), push) AS r1, argMin(end_ns, push) AS e1, "
-    "argMin(begin_ns, push) AS b1, argMin(share, push) AS s1 "
+    "argMin(begin_ns, push) AS b1, argMin(share, push) AS s1, argMin(samples, push) AS m1 "
     "FROM %s.windows WHERE %s GROUP BY window) GROUP BY o1) GROUP BY g2, h2) GROUP BY g4 "
     "ORDER BY sum(l3) DESC, g4 FORMAT RowBinary";
 
