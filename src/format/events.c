@@ -162,6 +162,12 @@ struct pair {
 	uint32_t chunk;
 };
 
+/* The latest pair of a site: most blocks of a site have one size. */
+struct site_pair {
+	uint64_t size;
+	uint32_t id, chunk;
+};
+
 struct number_of_node {
 	uint32_t chunk, id;
 };
@@ -175,8 +181,10 @@ struct event_coder {
 	size_t recent_size;
 	struct number_of_node *number; /* of each node: its site in this chunk */
 	size_t number_size;
-	struct pair *pair; /* a hash table */
+	struct pair *pair; /* a hash table, at most half full */
 	size_t pair_size;
+	struct site_pair *site_pair;
+	size_t site_pair_size;
 	uint32_t *stack, *event_of, *thread_last, *thread_labels;
 	size_t stack_size, event_of_size, thread_last_size, thread_labels_size;
 	uint64_t *dead;
@@ -216,6 +224,7 @@ void event_coder_free(struct event_coder *c)
 	free(c->recent);
 	free(c->number);
 	free(c->pair);
+	free(c->site_pair);
 	free(c->stack);
 	free(c->event_of);
 	free(c->thread_last);
@@ -249,16 +258,16 @@ static bool give_memory(struct event_coder *c, struct event_columns *e,
 	    &e->free_flags, &e->labels,
 	};
 	const size_t count = sizeof(column) / sizeof(*column), room = b->events + 2;
-	size_t table = 64;
 
 	memset(e, 0, sizeof(*e));
 	c->failed = false; /* for another trace */
-	while (table < 2 * b->allocs)
-		table *= 2;
 	if (++c->chunk == 0) {
 		/* Marks of 2^32 chunks ago must not count. */
 		c->chunk = 1;
-		c->recent_size = c->number_size = c->pair_size = 0;
+		c->recent_size = c->number_size = c->site_pair_size = 0;
+		free(c->pair);
+		c->pair = NULL;
+		c->pair_size = 0;
 	}
 	GROW(c, memory, room * count, false);
 	GROW(c, recent, (x->exact ? b->allocs : x->frames) + 1, true);
@@ -271,12 +280,6 @@ static bool give_memory(struct event_coder *c, struct event_columns *e,
 		GROW(c, number, x->nodes + 1, true);
 		GROW(c, thread_last, x->threads + (size_t)1, false);
 		GROW(c, site_flags, b->allocs + 1, false);
-		if (table > c->pair_size) {
-			free(c->pair);
-			c->pair = calloc(table, sizeof(*c->pair));
-			c->pair_size = c->pair ? table : 0;
-			c->failed |= !c->pair;
-		}
 	}
 	for (size_t i = 0; i < count && !c->failed; i++)
 		*column[i] = c->memory + i * room;
@@ -629,23 +632,63 @@ static void put_sizes(struct event_coder *c, struct event_columns *e, const stru
 		put_size(e, i, sizes_at(c->recent, c->chunk, e->id[i]), b->size[i]);
 }
 
-/* False: there are too many pairs for this form to pay. */
+/* The pair's place in the table, or the free one where it belongs. */
+static struct pair *find_pair(const struct event_coder *c, uint32_t site, uint64_t size)
+{
+	const size_t mask = c->pair_size - 1;
+	uint64_t hash = (size ^ (uint64_t)site << 40) * UINT64_C(0x9e3779b97f4a7c15);
+	size_t at = hash >> 32 & mask;
+
+	while (c->pair[at].chunk == c->chunk &&
+	       (c->pair[at].site != site || c->pair[at].size != size))
+		at = (at + 1) & mask;
+	return &c->pair[at];
+}
+
+/* Makes room for one more pair than there are. */
+static bool grow_pairs(struct event_coder *c, size_t pairs)
+{
+	struct pair *old = c->pair;
+	const size_t old_size = c->pair_size;
+
+	if (pairs < old_size / 2)
+		return true;
+	c->pair_size = old_size ? 2 * old_size : 1024;
+	c->pair = calloc(c->pair_size, sizeof(*c->pair));
+	if (!c->pair) {
+		c->pair = old;
+		c->pair_size = old_size;
+		return false;
+	}
+	for (size_t i = 0; i < old_size; i++)
+		if (old[i].chunk == c->chunk)
+			*find_pair(c, old[i].site, old[i].size) = old[i];
+	free(old);
+	return true;
+}
+
+/* False: there are too many pairs for this form to pay, or there is no memory. */
 static bool put_pairs(struct event_coder *c, struct event_columns *e, const struct event_batch *b,
 		      bool give_up)
 {
-	const size_t mask = c->pair_size - 1, most = give_up ? b->allocs / 2 : b->allocs;
+	const size_t most = give_up ? b->allocs / 2 : b->allocs;
 	uint32_t next_site = 0;
 
-	for (size_t i = 0; i < b->allocs; i++) {
+	GROW(c, site_pair, e->sites + 1, true);
+	for (size_t i = 0; i < b->allocs && !c->failed; i++) {
 		uint32_t site = (uint32_t)e->id[i];
-		uint64_t hash = (b->size[i] ^ (uint64_t)site << 40) * UINT64_C(0x9e3779b97f4a7c15);
-		size_t at = hash >> 32 & mask;
-		struct pair *p = &c->pair[at];
+		struct site_pair *latest = &c->site_pair[site];
+		struct pair *p;
 
-		while (p->chunk == c->chunk && (p->site != site || p->size != b->size[i])) {
-			at = (at + 1) & mask;
-			p = &c->pair[at];
+		if (latest->chunk == c->chunk && latest->size == b->size[i]) {
+			e->pair_id[i] = latest->id;
+			continue;
 		}
+		if (!grow_pairs(c, e->pairs)) {
+			c->failed = true;
+			return false;
+		}
+		p = find_pair(c, site, b->size[i]);
 		if (p->chunk != c->chunk) {
 			if (e->pairs == most)
 				return false;
@@ -654,9 +697,10 @@ static bool put_pairs(struct event_coder *c, struct event_columns *e, const stru
 			next_site += site == next_site;
 			e->pair_size[e->pairs++] = b->size[i];
 		}
+		*latest = (struct site_pair){p->size, p->id, c->chunk};
 		e->pair_id[i] = p->id;
 	}
-	return true;
+	return !c->failed;
 }
 
 /* ---- writing: frees ---- */
@@ -1053,6 +1097,7 @@ void events_write(struct event_coder *c, struct event_past *past, const struct e
 	if (!c->past.error)
 		c->past.error = FINEST_ERROR;
 	write_allocs(c, &e, x, b, &h, &to);
+	out->failed |= c->failed;
 	h.unit = h.error = x->unit_ns;
 	h.base = to_units(b->time_ns[0], x->unit_ns);
 	if (x->exact)
