@@ -113,6 +113,19 @@ def exact_while_it_runs():
 
 
 @case
+def handed_over_at_once():
+    """Another thread frees each block at once. Its clock may be read before that of the allocation."""
+    count = 300000
+    with Folder() as here:
+        record([program("handed_over"), str(count)], here / "t.mayfly", "-x")
+        same(sane(here / "t.mayfly", count)["missed_frees"], 0, "missed frees")
+        for metric, expected in (("allocated", count), ("live", 0), ("leaked", 0)):
+            rows = report(here / "t.mayfly", "--metric", metric, "--by", "function", "--all-frames")["rows"]
+            own = [row["self"]["blocks"]["estimate"] for row in rows if row["function"] == "make_block"]
+            same(sum(own), expected, metric)
+
+
+@case
 def snapshots_are_exact():
     """Counters at intervals instead of events: the sums at the end are the same."""
     with Folder() as here:
