@@ -126,6 +126,21 @@ def handed_over_at_once():
 
 
 @case
+def full_packets_leave_the_memory():
+    """What waits for a recorder is in the spool's file, and not in the program's resident memory."""
+    script = ("import os, resource, subprocess\n"
+              "subprocess.run([%r, '200000', '64'], env=dict(os.environ, LD_PRELOAD=%r), check=True)\n"
+              "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)" % (program("recursive"), AGENT))
+    with Folder() as here:
+        spool = here / "t.spool"
+        result = run(["/usr/bin/python3", "-S", "-E", "-c", script],
+                     env=environment(MAYFLY="interval=1,output=" + spool))
+        same((result.code, result.err), (0, b""), "program")
+        check(os.path.getsize(spool) > 32 << 20, "a small spool:", os.path.getsize(spool))
+        check(int(result.out) < 16 << 10, "resident KiB:", int(result.out))
+
+
+@case
 def snapshots_are_exact():
     """Counters at intervals instead of events: the sums at the end are the same."""
     with Folder() as here:

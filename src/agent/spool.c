@@ -53,8 +53,11 @@ static void forget_said(struct writer *w)
 static bool begin_packet(struct writer *w)
 {
 	const struct spool_header *h = spool_header;
-	struct spool_packet *p = spool_file_claim();
+	struct spool_packet *p;
 
+	if (w->packet)
+		spool_file_full(w->packet);
+	p = spool_file_claim();
 	w->packet = p;
 	w->at = w->end = NULL;
 	if (!p)

@@ -26,6 +26,7 @@
 #define WINDOW_PACKETS_LIMITED 64u
 #define WINDOWS		       4096u
 #define EXTEND_PACKETS	       16u
+#define RESIDENT_PACKETS       16u /* that stay in the process's memory when they are full */
 
 static const uint32_t awake_before = 1;
 const uint32_t *spool_awake = &awake_before;
@@ -511,4 +512,22 @@ struct spool_packet *spool_file_claim(void)
 	}
 	/* The windows may be those of another spool by now, where the number means another packet. */
 	return h == spool_header ? p : NULL;
+}
+
+void spool_file_full(struct spool_packet *p)
+{
+	if (agent_sandboxed)
+		return;
+	for (uint32_t i = 0; i < WINDOWS; i++) {
+		uint8_t *window = atomic_load(&windows[i]);
+		size_t offset = (size_t)((uint8_t *)p - window);
+
+		if (!window)
+			return;
+		if (offset >= (size_t)window_packets * SPOOL_PACKET_BYTES)
+			continue;
+		if (i || offset >= RESIDENT_PACKETS * SPOOL_PACKET_BYTES)
+			sys_madvise(p, SPOOL_PACKET_BYTES, MADV_DONTNEED);
+		return;
+	}
 }

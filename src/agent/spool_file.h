@@ -24,6 +24,11 @@ void spool_file_forget(void);
  * limit and nothing has been given back yet. */
 struct spool_packet *spool_file_claim(void);
 
+/* Nothing more is written to this packet until it is claimed again. Its pages leave the process's
+ * memory (and stay in the file) unless it is one of the first, so that a program which is faster than
+ * the recorder does not grow by what waits there. */
+void spool_file_full(struct spool_packet *packet);
+
 /* The path of a loaded object as it is recorded: the program itself is under the name that it was
  * started by. */
 const char *spool_file_program(const char *found);
