@@ -29,6 +29,7 @@
 #include "agent/exact.h"
 #include "agent/live_filter.h"
 #include "agent/path.h"
+#include "agent/python/python_code.h"
 #include "agent/sampled.h"
 
 #define SMALL_MOST  512u
@@ -91,10 +92,12 @@ static COLD void slow_free(const struct allocator *a, void *context, void *block
 	void *key = key_of(block);
 	int error = errno;
 
-	if (agent_exact)
+	if (agent_exact) {
+		python_code_freed(block);
 		exact_pool_free(key);
-	else
+	} else {
 		sampled_free_block(key);
+	}
 	errno = error;
 	a->free(context, block);
 }
@@ -385,6 +388,7 @@ static bool find_exchanges(void)
 
 void pymalloc_unwrap(void)
 {
+	atomic_store(&python_code_frees_seen, false);
 	if (!find_exchanges())
 		return;
 	unwrap(DOMAIN_MEM);
@@ -397,4 +401,7 @@ void pymalloc_wrap(bool again)
 		return;
 	wrap(DOMAIN_MEM, again);
 	wrap(DOMAIN_OBJ, again);
+	/* The interpreter is up: its allocators stay. */
+	if (again && agent_exact)
+		atomic_store(&python_code_frees_seen, true);
 }

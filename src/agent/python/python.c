@@ -152,15 +152,35 @@ static const char *own_state(void)
 
 /* ---- the two stacks ---- */
 
-static uint32_t put_group(const struct chain *c, uint32_t group, uint64_t *out)
+/* The stack that is made. As long as it is the one of before, that is only compared. */
+struct mixed {
+	uint64_t *frame;
+	uint32_t depth;
+	uint32_t before; /* frames that may be as they were; 0 once one is not */
+	uint32_t common; /* when `before` is 0 */
+};
+
+static inline void put(struct mixed *m, uint64_t address)
 {
-	uint32_t n = 0, from = group ? c->group[group - 1].end : 0;
+	if (LIKELY(m->depth < m->before && m->frame[m->depth] == address)) {
+		m->depth++;
+		return;
+	}
+	if (m->before) {
+		m->common = m->depth;
+		m->before = 0;
+	}
+	m->frame[m->depth++] = address;
+}
+
+static void put_group(const struct chain *c, uint32_t group, struct mixed *out)
+{
+	uint32_t from = group ? c->group[group - 1].end : 0;
 
 	if (group + 1 == c->groups && c->lost)
-		out[n++] = SPOOL_MARK(SPOOL_MARK_ELIDED, c->lost);
+		put(out, SPOOL_MARK(SPOOL_MARK_ELIDED, c->lost));
 	for (uint32_t i = c->group[group].end; i-- > from;)
-		out[n++] = c->frame[i];
-	return n;
+		put(out, c->frame[i]);
 }
 
 /* Takes out the middle of a stack that is too deep. */
@@ -175,24 +195,31 @@ static uint32_t shorten(uint64_t *stack, uint32_t depth)
 	return SPOOL_MAX_FRAMES;
 }
 
-static uint32_t merge(struct writer *w, const struct chain *c, uint64_t *out)
+static inline uintptr_t anchor_of(const struct chain *c, uint32_t groups)
 {
-	const struct walk *walk = &w->walk;
-	uint32_t n = 0, group = c->groups;
+	return groups ? c->group[groups - 1].anchor : 0;
+}
 
-	for (uint32_t i = 0; i < walk->depth; i++) {
-		const struct walk_frame *f = &walk->frames[i];
+static void merge(const struct walk *walk, const struct chain *c, struct mixed *out)
+{
+	const struct walk_frame *f = walk->frames, *end = f + walk->depth;
+	uint32_t group = c->groups;
+	uintptr_t anchor = anchor_of(c, group);
+	struct mixed m = *out; /* in registers */
 
+	for (; f < end; f++) {
 		/* A wrapper of pymalloc.c, which is in the middle of the stack. */
 		if (UNLIKELY(f->address - own_start < own_size))
 			continue;
-		out[n++] = f->address;
-		while (f->cfa && group && c->group[group - 1].anchor >= f->cfa)
-			n += put_group(c, --group, out + n);
+		put(&m, f->address);
+		while (UNLIKELY(anchor >= f->cfa) && f->cfa) {
+			put_group(c, --group, &m);
+			anchor = anchor_of(c, group);
+		}
 	}
 	while (group)
-		n += put_group(c, --group, out + n);
-	return shorten(out, n);
+		put_group(c, --group, &m);
+	*out = m;
 }
 
 /* Of a writer: too large for the stack of a thread. */
@@ -200,6 +227,30 @@ struct mixing {
 	struct chain chain;
 	uint64_t merged[SPOOL_MAX_FRAMES + PYTHON_FRAMES + 2];
 };
+
+/* Makes w->mixed of the two stacks. */
+static void mix(struct writer *w, struct mixing *mixing)
+{
+	struct chain *c = &mixing->chain;
+	struct mixed m = {w->mixed, 0, w->mixed_depth, 0};
+	uint32_t common = 0, most;
+
+	if (LIKELY(w->walk.depth + c->frames + 1 <= SPOOL_MAX_FRAMES)) {
+		merge(&w->walk, c, &m);
+		w->mixed_common = m.before ? m.depth : m.common;
+	} else {
+		m = (struct mixed){mixing->merged, 0, 0, 0};
+		merge(&w->walk, c, &m);
+		m.depth = shorten(mixing->merged, m.depth);
+		most = m.depth < w->mixed_depth ? m.depth : w->mixed_depth;
+		while (common < most && mixing->merged[common] == w->mixed[common])
+			common++;
+		memcpy(w->mixed + common, mixing->merged + common,
+		       (m.depth - common) * sizeof(*w->mixed));
+		w->mixed_common = common;
+	}
+	w->mixed_depth = m.depth;
+}
 
 /* When the interpreter is up, PYTHONMALLOC may have replaced its allocators. */
 static void wrap_again(const char *thread)
@@ -215,8 +266,6 @@ static _Atomic uint32_t known_to; /* the process whose spool has the places */
 static void python_mix(struct writer *w)
 {
 	const char *thread = own_state();
-	uint32_t depth, common = 0, most;
-	uint64_t *merged;
 	struct chain *c;
 
 	if (!w->mixing && !agent_sandboxed)
@@ -224,7 +273,6 @@ static void python_mix(struct writer *w)
 	if (!w->mixing)
 		return;
 	c = &w->mixing->chain;
-	merged = w->mixing->merged;
 	c->w = w;
 	c->frames = c->groups = c->seen = c->lost = 0;
 	if (UNLIKELY(known_to != spool_header->pid)) {
@@ -237,13 +285,7 @@ static void python_mix(struct writer *w)
 		take_chain(c, thread);
 	if (c->frames)
 		wrap_again(thread);
-	depth = merge(w, c, merged);
-	most = depth < w->mixed_depth ? depth : w->mixed_depth;
-	while (common < most && merged[common] == w->mixed[common])
-		common++;
-	memcpy(w->mixed + common, merged + common, (depth - common) * sizeof(*merged));
-	w->mixed_depth = depth;
-	w->mixed_common = common;
+	mix(w, w->mixing);
 	if (!w->is_mixed) { /* the packet's stack is the native one */
 		w->is_mixed = true;
 		w->stack_known = false;

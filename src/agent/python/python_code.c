@@ -9,7 +9,8 @@
  *
  * and its place (function, file, line) goes to the spool once. A code object may die and another one
  * take its memory: what identifies it (its names, first line, table of lines) is compared each time,
- * and a difference makes a new number.
+ * and a difference makes a new number. In exact mode each free is seen, so that an object which has
+ * been compared need not be again until its memory is freed: python_code_freed().
  *
  * All functions run in a thread that has the code object on its own stack of frames, so that the
  * object and its strings are alive.
@@ -36,6 +37,7 @@ struct code {
 	uint64_t hash; /* of the table of lines, the name, the first line */
 	uint64_t number;
 	uint64_t units;		 /* instructions */
+	_Atomic bool compared;	 /* and not freed since; counts if python_code_frees_seen */
 	_Atomic uint8_t known[]; /* bits: the place of this instruction is in the spool */
 };
 
@@ -45,6 +47,9 @@ struct codes {
 	uint64_t mask;
 	_Atomic(struct code *) slot[];
 };
+
+_Atomic bool python_code_frees_seen;
+_Atomic uint8_t python_code_filter[PYTHON_CODE_FILTER];
 
 static _Atomic(struct codes *) table;
 static struct agent_lock lock;
@@ -169,6 +174,7 @@ static struct code *add_code(const struct code *seen)
 	added->number = codes_numbered++;
 	slot = slot_of(t, seen->object);
 	codes_used += !atomic_load(slot);
+	atomic_store(&python_code_filter[python_code_filtered(seen->object)], 1);
 	atomic_store_explicit(slot, added, memory_order_release);
 	return added;
 }
@@ -179,11 +185,9 @@ static bool same_code(const struct code *a, const struct code *b)
 	       a->hash == b->hash && a->units == b->units;
 }
 
-/* NULL: there is no memory. */
-static struct code *find_code(const char *object)
+/* NULL: there is no memory. `there` is what the table has for the object, or NULL. */
+static __attribute__((noinline)) struct code *compare_code(struct code *there, const char *object)
 {
-	struct codes *t = atomic_load_explicit(&table, memory_order_acquire);
-	struct code *there = t ? atomic_load(slot_of(t, object)) : NULL;
 	struct code seen = {
 	    .object = object,
 	    .file = word_at(object, python_layout.code_filename),
@@ -193,13 +197,35 @@ static struct code *find_code(const char *object)
 	    .hash = hash_of(object),
 	};
 
-	if (LIKELY(there && same_code(there, &seen)))
+	if (LIKELY(there && same_code(there, &seen))) {
+		atomic_store_explicit(&there->compared, true, memory_order_relaxed);
 		return there;
+	}
 	if (!agent_lock(&lock))
 		return NULL;
 	there = add_code(&seen);
 	agent_unlock(&lock);
 	return there;
+}
+
+static inline struct code *find_code(const char *object)
+{
+	struct codes *t = atomic_load_explicit(&table, memory_order_acquire);
+	struct code *there = t ? atomic_load(slot_of(t, object)) : NULL;
+
+	if (LIKELY(there && atomic_load_explicit(&there->compared, memory_order_relaxed) &&
+		   atomic_load_explicit(&python_code_frees_seen, memory_order_relaxed)))
+		return there;
+	return compare_code(there, object);
+}
+
+COLD void python_code_maybe_freed(const void *block)
+{
+	struct codes *t = atomic_load_explicit(&table, memory_order_acquire);
+	struct code *there = t ? atomic_load(slot_of(t, block)) : NULL;
+
+	if (there)
+		atomic_store_explicit(&there->compared, false, memory_order_relaxed);
 }
 
 void python_code_forget(void)

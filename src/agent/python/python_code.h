@@ -18,6 +18,28 @@ extern const void *python_code_type; /* PyCode_Type */
  * be read. Writes its place to the spool when it is new there. */
 uint64_t python_code_address(struct writer *w, const char *code, uintptr_t instruction);
 
+/* Set when each free of an object goes through python_code_freed(), for good unless it is unset for
+ * good. */
+HIDDEN extern _Atomic bool python_code_frees_seen;
+
+/* By bits of the address: there may be a known code object. */
+#define PYTHON_CODE_FILTER 4096u
+HIDDEN extern _Atomic uint8_t python_code_filter[PYTHON_CODE_FILTER];
+
+static inline uint32_t python_code_filtered(const void *block)
+{
+	return (uint32_t)(uintptr_t)block >> 4 & (PYTHON_CODE_FILTER - 1);
+}
+
+void python_code_maybe_freed(const void *block);
+
+/* An object is about to be freed. */
+static inline void python_code_freed(const void *block)
+{
+	if (UNLIKELY(!cpu_is_zero(&python_code_filter[python_code_filtered(block)])))
+		python_code_maybe_freed(block);
+}
+
 /* In a forked child: its spool has no places yet. */
 void python_code_forget(void);
 
