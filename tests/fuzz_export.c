@@ -36,13 +36,20 @@ static void export_to(const struct mayfly_trace *t, const struct export_format *
 		      unsigned int choice)
 {
 	struct mayfly_query query;
-	struct export_options options = {"fuzzing <&>", &query, choice & 8};
+	const struct mayfly_label label = {"process.pid", "\xff"};
+	struct export_options options = {"fuzzing <&>", &query, choice & 8,
+					 .process = {"a service", NULL, &label, 1}};
 	struct trace_buffer buffer = {0};
 
 	mayfly_query_defaults(&query);
 	query.metric = (enum mayfly_metric)(choice % 5);
 	if (choice & 16)
 		query.hide.matches = hides_some;
+	if (choice & 64) {
+		query.from_ns = 1000000;
+		query.to_ns = query.at_ns = 5000000;
+		options.window = query.metric == MAYFLY_LIVE;
+	}
 	if (format->metrics && !(format->metrics & EXPORT_METRIC(query.metric)))
 		return;
 	if (format->shape == EXPORT_FILE) {

@@ -2,11 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small files of other tools, written here from the descriptions of their formats, and readers of
 such files that have nothing in common with mayfly's. Run as a program: seeds for fuzz_import."""
+import collections
 import gzip
 import os
 import re
 import struct
 import sys
+
+from harness import check, same
 
 HEAPTRACK = """v 10400 3
 X prog one two
@@ -132,6 +135,58 @@ def messages(data):
         else:
             raise ValueError("wire type %d" % (key & 7))
     return found
+
+
+def packed(data):
+    return [value for _, value in messages(b"".join(b"\x08" + v for v in
+                                                    re.findall(rb"[\x80-\xff]*[\x00-\x7f]", data)))]
+
+
+class Pprof:
+    """A profile: stacks of (function, file, line) and values by sample type."""
+
+    def __init__(self, data):
+        fields = collections.defaultdict(list)
+        for field, value in messages(gzip.decompress(data)):
+            fields[field].append(value)
+        self.strings = [s.decode() for s in fields[6]]
+        same(self.strings[0], "", "string 0")
+        self.types = [self.strings[dict(messages(t))[1]] for t in fields[1]]
+        self.units = [self.strings[dict(messages(t)).get(2, 0)] for t in fields[1]]
+        self.comments = [self.strings[c] for c in fields[13]]
+        self.default = self.strings[fields[14][0]]
+        self.period = fields[12][0]
+        self.duration = fields[10][0] if fields[10] else None
+        self.mappings = {}
+        for message in fields[3]:
+            parts = dict(messages(message))
+            self.mappings[parts[1]] = (self.strings[parts[5]], self.strings[parts[6]], parts[2],
+                                       parts[3])
+        functions = {}
+        for message in fields[5]:
+            parts = dict(messages(message))
+            same(parts[2], parts[3], "name and system name")
+            functions[parts[1]] = (self.strings[parts[2]], self.strings[parts.get(4, 0)])
+        self.locations = {}
+        for message in fields[4]:
+            parts = messages(message)
+            simple = dict(parts)
+            lines = [dict(messages(m)) for f, m in parts if f == 4]
+            check(simple.get(2) is None or simple[2] in self.mappings, "a mapping that is not there")
+            check(simple[1] not in self.locations, "a location twice")
+            self.locations[simple[1]] = ([(*functions[m[1]], m[2]) for m in lines],
+                                         simple.get(2), simple.get(3))
+        self.samples = []
+        for message in fields[2]:
+            parts = dict(messages(message))
+            self.samples.append((packed(parts[1]), packed(parts[2])))
+            same(len(self.samples[-1][1]), len(self.types), "values")
+
+    def stacks(self, name):
+        """[(functions, leaf first; value)]"""
+        at = self.types.index(name)
+        return [([line[0] for i in ids for line in self.locations[i][0]], values[at])
+                for ids, values in self.samples if values[at]]
 
 
 def pprof(types, samples, period=524288, drop="", comment="", time=1700000000000000000):

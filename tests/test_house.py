@@ -149,7 +149,7 @@ ROOMS = {  # room (the longest folder that matches) -> rooms whose headers and f
     "record": {"format", "trace/read", "trace/write", "trace/rewrite", "spool", "symbols",
                "stream"},
     "attach": {"format"},
-    "fleet": {"format", "trace/read", "trace/write", "query", "convert/import"},
+    "fleet": {"format", "trace/read", "trace/write", "query", "convert/import", "convert/export"},
     "memprof": set(),
     "agent/cpu": set(),
     "agent/unwind": {"agent/cpu"},

@@ -305,7 +305,7 @@ static bool connect_to(const struct host_config *c, bool verbose, struct host_pu
 {
 	struct fleet_login login = {.auth = c->auth};
 
-	*push = (struct host_push){.to = {.host = c->host}, .said = {.quiet = !verbose}};
+	*push = (struct host_push){.said = {.quiet = !verbose}};
 	push->to.c = fleet_connect(c->database, &login, &push->to.url);
 	return push->to.c != NULL;
 }

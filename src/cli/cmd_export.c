@@ -4,6 +4,7 @@
 #include "answer/figures.h"
 #include "answer/text_format.h"
 #include "cli/cli.h"
+#include "cli/named_process.h"
 #include "cli/option_table.h"
 #include "cli/question_said.h"
 #include "convert/export/exporter.h"
@@ -25,6 +26,7 @@ struct export
 	const char *output;
 	bool force, rows_given, samples;
 	int rows; /* of row_names */
+	struct named_process process;
 	struct question q;
 	struct opened_trace file;
 };
@@ -81,6 +83,8 @@ static const struct option_row export_rows[] = {
      OPTION_GIVEN(struct export, rows_given),
      .help = "csv: one row for each stack (default) or sample; chrome and perfetto: with the "
 	     "samples"},
+    OPTION_HEADING("Whose memory (otlp):"),
+    OPTION_GROUP(named_process_rows, struct export, process),
     OPTION_HEADING("Which memory, in formats that are made of stacks (formats with both allocated\n"
 		   "and live memory use --metric for the latter):"),
     OPTION_GROUP(question_metric_rows, struct export, q),
@@ -129,6 +133,8 @@ static const char *not_taken(const struct export *x)
 		return "options that choose blocks";
 	if (x->rows_given && !(takes & EXPORT_TAKES_ROWS))
 		return "--rows";
+	if ((x->process.service || x->process.host) && !(takes & EXPORT_TAKES_PROCESS))
+		return "--service or --host";
 	return NULL;
 }
 
@@ -240,7 +246,8 @@ static int export_convert_trace(const struct export *x, const char *path, struct
 {
 	const struct export_format *format = x->format;
 	const struct mayfly_info *info = x->file.info;
-	struct export_options options = {"", &x->q.query, x->samples};
+	struct export_options options = {"", &x->q.query, x->samples,
+					 .process = named_process_of(&x->process, info)};
 	char purpose[4096];
 	int error;
 

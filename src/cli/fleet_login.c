@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who asks a fleet's database: see fleet_login.h. A password is never on a command line or in a message. */
+/* Who asks, or pushes to, a server: see fleet_login.h. A password is never on a command line or in a message. */
 #include "cli/fleet_login.h"
 
 #include <errno.h>
@@ -10,15 +10,19 @@
 
 #include "cli/cli.h"
 
-#define LOGIN_BYTES 1024
+#define LOGIN_BYTES 8192
+#define TOKEN	    "Bearer "
 
 const struct option_row fleet_login_rows[] = {
     {"auth", .argument = "FILE", OPTION_TEXT(struct fleet_login, auth), .words = OPTION_FILES,
-     .help = "a file, yours alone, with USER:PASSWORD; without it MAYFLY_CLICKHOUSE_USER and "
-	     "MAYFLY_CLICKHOUSE_PASSWORD count"},
+     .help =
+	 "a file, yours alone, with USER:PASSWORD, or for OTLP and Pyroscope 'Bearer TOKEN'; "
+	 "without it variables count, MAYFLY_CLICKHOUSE_USER and MAYFLY_CLICKHOUSE_PASSWORD, or "
+	 "MAYFLY_PUSH_USER and MAYFLY_PUSH_PASSWORD or MAYFLY_PUSH_TOKEN"},
     OPTION_END,
 };
 
+/* The first line. */
 static bool read_file(const char *path, char *text)
 {
 	FILE *file = fopen(path, "re");
@@ -39,37 +43,87 @@ static bool read_file(const char *path, char *text)
 	if (!read)
 		return cli_fail("%s: %s", path, strerror(error));
 	text[strcspn(text, "\r\n")] = 0;
-	return strchr(text, ':') || cli_fail("%s: its first line is not USER:PASSWORD", path);
+	return true;
+}
+
+/* Into *who, whose parts lie in text[LOGIN_BYTES] or in the environment. */
+static bool take_login(const struct fleet_login *login, enum server_kind kind, char *text,
+		       struct face_login *who)
+{
+	bool database = kind == SERVER_CLICKHOUSE;
+	char *colon;
+
+	*text = 0;
+	if (!login->auth) {
+		who->user = getenv(database ? "MAYFLY_CLICKHOUSE_USER" : "MAYFLY_PUSH_USER");
+		who->password =
+		    getenv(database ? "MAYFLY_CLICKHOUSE_PASSWORD" : "MAYFLY_PUSH_PASSWORD");
+		who->token = database ? NULL : getenv("MAYFLY_PUSH_TOKEN");
+		return true;
+	}
+	if (!read_file(login->auth, text))
+		return false;
+	colon = strchr(text, ':');
+	if (!database && !strncmp(text, TOKEN, strlen(TOKEN))) {
+		who->token = text + strlen(TOKEN);
+	} else if (colon) {
+		*colon = 0;
+		who->user = text;
+		who->password = colon + 1;
+	} else {
+		return cli_fail("%s: its first line is not USER:PASSWORD%s", login->auth,
+				database ? "" : " or Bearer TOKEN");
+	}
+	return true;
+}
+
+bool server_address(const char *address, struct server_url *url)
+{
+	char why[SERVER_URL_WHY];
+
+	if (!server_url_is(address))
+		return cli_fail("'%s' is no address of a server, as " SERVER_URL_FORMS,
+				strchr(address, '@') ? "..." : address);
+	return server_url_read(address, url, why) ||
+	       cli_fail("the %s's address: %s",
+			server_url_kind(address) == SERVER_CLICKHOUSE ? "database" : "server", why);
 }
 
 struct clickhouse *fleet_connect(const char *address, const struct fleet_login *login,
 				 struct server_url *url)
 {
-	struct clickhouse_login who = {getenv("MAYFLY_CLICKHOUSE_USER"),
-				       getenv("MAYFLY_CLICKHOUSE_PASSWORD")};
 	char text[LOGIN_BYTES], why[CLICKHOUSE_WHY];
-	struct clickhouse *c;
+	struct face_login who = {0};
+	struct clickhouse *c = NULL;
 
-	if (!server_url_is(address)) {
-		cli_error("'%s' is no address of a fleet's database, as "
+	if (!server_address(address, url))
+		return NULL;
+	if (url->kind != SERVER_CLICKHOUSE) {
+		cli_error("%s: only takes what is pushed; what can be asked is "
 			  "clickhouse://HOST[:PORT]/DATABASE",
-			  strchr(address, '@') ? "..." : address);
+			  url->shown);
 		return NULL;
 	}
-	if (!server_url_read(address, url, why)) {
-		cli_error("the database's address: %s", why);
-		return NULL;
+	if (take_login(login, url->kind, text, &who)) {
+		c = clickhouse_open(url, &(struct clickhouse_login){who.user, who.password}, why);
+		if (!c)
+			cli_error("%s: %s", url->shown, why);
 	}
-	if (login->auth) {
-		if (!read_file(login->auth, text))
-			return NULL;
-		who.user = text;
-		who.password = strchr(text, ':') + 1;
-		*strchr(text, ':') = 0;
-	}
-	c = clickhouse_open(url, &who, why);
 	explicit_bzero(text, sizeof(text));
-	if (!c)
-		cli_error("%s: %s", url->shown, why);
 	return c;
+}
+
+struct face *face_connect(const struct server_url *url, const struct fleet_login *login)
+{
+	char text[LOGIN_BYTES], why[FACE_WHY];
+	struct face_login who = {0};
+	struct face *f = NULL;
+
+	if (take_login(login, url->kind, text, &who)) {
+		f = face_open(url, &who, why);
+		if (!f)
+			cli_error("%s: %s", url->shown, why);
+	}
+	explicit_bzero(text, sizeof(text));
+	return f;
 }

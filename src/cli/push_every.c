@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Windows of processes that run: see push_every.h. Nothing is kept here between the rounds. A window is
- * what the trace has beyond the windows that the database has; so after a while without the server, or
- * after another mayfly push took over, the next window is a longer one, and no byte is lost or counted
- * twice.
+ * Windows of processes that run: see push_every.h. For a database nothing is kept here between the
+ * rounds. A window is what the trace has beyond the windows that the database has; so after a while
+ * without the server, or after another mayfly push took over, the next window is a longer one, and no
+ * byte is lost or counted twice. Other servers cannot be asked: of what they have been given, the end
+ * of the last window is kept, as long as we run.
  */
 #include "cli/push_every.h"
 
@@ -30,6 +31,7 @@ struct followed {
 	struct ongoing going;
 	pid_t pid; /* here; 0: not known */
 	char *spool;
+	struct window_given given;
 	bool ended;
 };
 
@@ -191,7 +193,7 @@ static void ask_recorders(const struct rounds *r)
 
 static void push_one(struct rounds *r, struct followed *f)
 {
-	char why[CLICKHOUSE_WHY];
+	char why[PUSH_WHY];
 	struct opened_trace opened;
 	enum ongoing_seen seen;
 	bool more = ongoing_look(&f->going, false, &opened, &seen);
@@ -199,7 +201,8 @@ static void push_one(struct rounds *r, struct followed *f)
 	f->ended = !more;
 	if (seen == ONGOING_UNSEEN)
 		return;
-	switch (push_window(r->with->to, opened.trace, more ? push_rss_of(f->pid) : 0, why)) {
+	switch (push_window(r->with->to, opened.trace, !more, &f->given, more ? push_rss_of(f->pid) : 0,
+			    why)) {
 	case PUSH_GOOD:
 		push_say_window(&r->said, opened.info, f->ended);
 		break;
@@ -213,10 +216,15 @@ static void push_one(struct rounds *r, struct followed *f)
 		f->ended = true;
 		r->failed = true;
 		break;
-	case PUSH_DATABASE:
+	case PUSH_AWAY:
 		push_say_away(&r->said, &r->with->to->url, why, asked_to_end);
 		/* The trace of one that has ended stays: the next round tries again. */
 		f->ended = false;
+		break;
+	case PUSH_REFUSED:
+		cli_error("%s: process %u: %s; this window is lost", r->with->to->url.shown,
+			  opened.info->pid, why);
+		r->failed = true;
 		break;
 	}
 	close_trace(&opened);

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One trace into a fleet's database, with what the user says of its process. */
+/* One trace, or a window of a process that runs, to a server, with what the user says of its process. */
 #ifndef MAYFLY_PUSH_WINDOW_H
 #define MAYFLY_PUSH_WINDOW_H
 
+#include "cli/named_process.h"
+#include "fleet/face_push.h"
 #include "fleet/fleet_push.h"
 
 struct push_to {
-	struct clickhouse *c;
 	struct server_url url;
-	const char *service; /* NULL: MAYFLY_SERVICE, else the program's name */
-	const char *host;
-	const struct window_label *label;
-	size_t labels;
+	struct clickhouse *c; /* NULL: it is a face */
+	struct face *face;
+	const struct named_process *process;
+	/* Processes that began earlier, in ns since 1970, may have been pushed by somebody else. */
+	int64_t ours_ns;
 	/* As in struct window_facts. */
 	double share;
 	bool same_share;
@@ -19,19 +21,27 @@ struct push_to {
 	struct known_stacks *known; /* from one window to the next */
 };
 
-/* Labels that the environment of a process has, and the variables, as Kubernetes' manifests name them. Ends
- * with a key NULL. */
-extern const struct window_label push_surroundings[];
+/* What a face was given of a process that runs. It cannot be asked. All zero: nothing. */
+struct window_given {
+	int64_t start_real_ns; /* of the image */
+	int64_t end_ns;
+};
 
 enum push_done {
 	PUSH_GOOD,
-	PUSH_THERE,   /* the database had it */
+	PUSH_THERE,   /* there is nothing that it lacks */
 	PUSH_TRACE,   /* the trace cannot be pushed */
-	PUSH_DATABASE /* the database cannot be had, or does not take it */
+	PUSH_AWAY,    /* the server cannot be had, or takes nothing now */
+	PUSH_REFUSED, /* the server does not take it, now or later */
 };
 
-/* rss_bytes: at the trace's end, or 0. On the last two, why[CLICKHOUSE_WHY] is one line. */
-enum push_done push_window(const struct push_to *p, const struct mayfly_trace *trace,
-			   uint64_t rss_bytes, char *why);
+/* On the last three, why[PUSH_WHY] is one line. */
+#define PUSH_WHY 600
+
+/* A whole trace. */
+enum push_done push_trace(const struct push_to *p, const struct mayfly_trace *trace, char *why);
+/* What the process has done since the last window. rss_bytes: at the trace's end, or 0. */
+enum push_done push_window(const struct push_to *p, const struct mayfly_trace *trace, bool ended,
+			   struct window_given *given, uint64_t rss_bytes, char *why);
 
 #endif

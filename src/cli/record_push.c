@@ -47,7 +47,7 @@ static bool take_every(const struct given *given, void *to)
 
 const struct option_row record_push_rows[] = {
     {"push", .argument = "URL", OPTION_TEXT(struct record_push, to),
-     .help = "put windows of the recording into a fleet's database, as 'mayfly push --every' does"},
+     .help = "push windows of the recording to a server, as 'mayfly push --every' does"},
     {"push-every", .argument = "TIME", .least = 1000000000, OPTION_OWN(take_every),
      .help = "how often (default 60s)"},
     {"service", .argument = "NAME", OPTION_OWN(take_word),
@@ -57,7 +57,7 @@ const struct option_row record_push_rows[] = {
     {"label", .argument = "KEY=VALUE", OPTION_OWN(take_word),
      .help = "a label of the process, to ask by; may be repeated"},
     {"auth", .argument = "FILE", OPTION_OWN(take_word), .words = OPTION_FILES,
-     .help = "a file, yours alone, with USER:PASSWORD of the database"},
+     .help = "a file, yours alone, with USER:PASSWORD of the server"},
     OPTION_END,
 };
 
@@ -65,8 +65,7 @@ bool record_push_check(const struct record_push *p)
 {
 	if (p->to)
 		return server_url_is(p->to) ||
-		       cli_refuse("--push: '%s' is no address of a fleet's database, as "
-				  "clickhouse://HOST[:PORT]/DATABASE",
+		       cli_refuse("--push: '%s' is no address of a server, as " SERVER_URL_FORMS,
 				  strchr(p->to, '@') ? "..." : p->to);
 	if (p->every || p->words)
 		return cli_refuse("--push-every, --push-host, --service, --label and --auth need "
@@ -79,7 +78,7 @@ bool record_push_check(const struct record_push *p)
 static pid_t start_push(const struct record_push *p, bool every, const char *what)
 {
 	static const int ignored[] = {SIGINT, SIGQUIT, SIGHUP};
-	const char *argument[RECORD_PUSH_MOST + 10] = {"mayfly", "push", "-q", "--to", p->to};
+	const char *argument[RECORD_PUSH_MOST + 12] = {"mayfly", "push", "-q", "--to", p->to};
 	size_t count = 5;
 	sigset_t none;
 	pid_t recorder = getpid(), pid;
@@ -87,6 +86,7 @@ static pid_t start_push(const struct record_push *p, bool every, const char *wha
 	if (every) {
 		argument[count++] = "--every";
 		argument[count++] = p->every ? p->every : DEFAULT_EVERY;
+		argument[count++] = "--from-start";
 	}
 	for (size_t i = 0; i < p->words; i++)
 		argument[count++] = p->word[i];
@@ -116,6 +116,12 @@ void record_push_now_and_then(struct record_push *p, const char *spool, int64_t 
 		p->pid = start_push(p, true, spool);
 }
 
+/* Whether a trace can be pushed whole after windows of it. */
+static bool can_be_asked(const struct record_push *p)
+{
+	return server_url_kind(p->to) == SERVER_CLICKHOUSE;
+}
+
 /* False: it failed, or took too long. */
 static bool ends_well(pid_t pid)
 {
@@ -136,6 +142,12 @@ void record_push_finish(struct record_push *p, const char *trace)
 {
 	pid_t pid;
 
+	/* It sees that the recording has ended, and pushes the last window. */
+	if (p->pid > 0 && trace && !can_be_asked(p)) {
+		if (!ends_well(p->pid))
+			cli_error("not all of it is pushed to %s", p->to);
+		return;
+	}
 	/* A window that it has begun does not count; the trace has all of it. */
 	if (p->pid > 0) {
 		kill(p->pid, SIGKILL);

@@ -20,7 +20,7 @@ static char *take_row(struct row_binary *r, const struct mayfly_trace *trace,
 
 	if (!r->short_)
 		r->at += length;
-	with.service = service;
+	with.process.service = service;
 	if (service && row_binary_fixed(r, 8) == window_process(trace, &with) && !r->short_)
 		return service;
 	free(service);
@@ -43,7 +43,7 @@ enum clickhouse_failure fleet_service_of(struct clickhouse *c, const struct serv
 		 "SELECT DISTINCT service, process FROM %s.windows WHERE pid = %u AND host = ",
 		 url->database, mayfly_trace_info(trace)->pid);
 	bytes_put(&sql, text, strlen(text));
-	fleet_filter_put_text(&sql, facts->host);
+	fleet_filter_put_text(&sql, facts->process.host);
 	bytes_put(&sql, " FORMAT RowBinary", sizeof(" FORMAT RowBinary"));
 	if (sql.failed)
 		snprintf(why, CLICKHOUSE_WHY, "out of memory");

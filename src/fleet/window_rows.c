@@ -170,7 +170,7 @@ static void put_samples(struct making *m, const struct window_past *past)
 	const struct window_stacks *stacks = &m->rows->stacks;
 
 	put_day(&m->row_begin, m->begin_ns);
-	row_binary_put_text(&m->row_begin, m->facts->service);
+	row_binary_put_text(&m->row_begin, m->facts->process.service);
 	bytes_put_fixed(&m->row_begin, m->facts->push, 8);
 	for (size_t i = 0; i < stacks->ids.count; i++) {
 		struct stack_sums sums = {0};
@@ -197,30 +197,10 @@ static void put_samples(struct making *m, const struct window_past *past)
 uint64_t window_process(const struct mayfly_trace *trace, const struct window_facts *facts)
 {
 	const struct mayfly_info *info = mayfly_trace_info(trace);
-	uint64_t hash = window_hash(numbering_text(facts->service), numbering_text(facts->host));
+	uint64_t hash = window_hash(numbering_text(facts->process.service), numbering_text(facts->process.host));
 
 	hash = window_hash(window_hash(hash, numbering_text(info->program)), info->pid);
 	return window_hash(hash, (uint64_t)info->start_real_ns);
-}
-
-void window_version(const struct mayfly_trace *trace, char *to)
-{
-	static const char digits[] = "0123456789abcdef";
-	const struct mayfly_info *info = mayfly_trace_info(trace);
-
-	*to = 0;
-	for (size_t i = 0; i < info->modules; i++) {
-		const struct mayfly_module *module = mayfly_trace_module(trace, i);
-
-		if (!module || strcmp(module->path, info->program))
-			continue;
-		for (size_t k = 0; k < module->build_id_length && k < 32; k++) {
-			*to++ = digits[module->build_id[k] >> 4];
-			*to++ = digits[module->build_id[k] & 15];
-		}
-		*to = 0;
-		return;
-	}
 }
 
 static void put_command(struct bytes *b, const struct mayfly_info *info)
@@ -245,9 +225,9 @@ static void put_window(const struct making *m, const struct mayfly_info *info, u
 	int64_t begin_ns = m->begin_ns;
 
 	put_day(b, begin_ns);
-	row_binary_put_text(b, facts->service);
+	row_binary_put_text(b, facts->process.service);
 	row_binary_put_text(b, facts->version);
-	row_binary_put_text(b, facts->host);
+	row_binary_put_text(b, facts->process.host);
 	bytes_put_fixed(b, process, 8);
 	/* Two that push the next window of a process at once push the same one, so one of them counts. */
 	bytes_put_fixed(b, window_hash(process, (uint64_t)begin_ns), 8);
@@ -266,12 +246,12 @@ static void put_window(const struct making *m, const struct mayfly_info *info, u
 	bytes_put_fixed(b, facts->rss_bytes, 8);
 	bytes_put_fixed(b, info->program_max_rss_bytes, 8);
 	bytes_put_fixed(b, info->program_cpu_ns, 8);
-	bytes_put_u(b, facts->labels);
-	for (size_t i = 0; i < facts->labels; i++)
-		row_binary_put_text(b, facts->label[i].key);
-	bytes_put_u(b, facts->labels);
-	for (size_t i = 0; i < facts->labels; i++)
-		row_binary_put_text(b, facts->label[i].value);
+	bytes_put_u(b, facts->process.labels);
+	for (size_t i = 0; i < facts->process.labels; i++)
+		row_binary_put_text(b, facts->process.label[i].key);
+	bytes_put_u(b, facts->process.labels);
+	for (size_t i = 0; i < facts->process.labels; i++)
+		row_binary_put_text(b, facts->process.label[i].value);
 	bytes_put_fixed(b, (uint64_t)facts->pushed_s, 4);
 	row_binary_put_real(b, m->share);
 }

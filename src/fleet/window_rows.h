@@ -11,19 +11,15 @@
 
 #include <mayfly/trace.h>
 
+#include "convert/export/exporter.h"
 #include "fleet/window_past.h"
 #include "fleet/window_stacks.h"
-
-struct window_label {
-	const char *key, *value;
-};
 
 /* What the trace does not say. */
 struct window_facts {
 	uint64_t push; /* a random number, not 0: of this attempt */
-	const char *service, *version, *host;
-	const struct window_label *label;
-	size_t labels;
+	struct export_process process;
+	const char *version; /* the program's build-id */
 	int64_t pushed_s; /* now */
 	/* With which its process was chosen for what it recorded since its last window; 1: for certain.
 	 * Its sums are divided by it. */
@@ -38,9 +34,6 @@ struct window_rows {
 	struct window_stacks stacks; /* those that samples name, and maybe more */
 	struct bytes samples, windows;
 };
-
-/* Of the program's file: its build-id in hexadecimal, or "". to: room for 64 and a zero. */
-void window_version(const struct mayfly_trace *trace, char *to);
 
 /* The same process of the same service, in every trace of it. */
 uint64_t window_process(const struct mayfly_trace *trace, const struct window_facts *facts);

@@ -161,7 +161,7 @@ static void end_early(struct spool_stream *s, struct stream_early *early, int64_
 		      struct live_block *b)
 {
 	stream_hand_free(s, ns, b, early->thread, early->flags);
-	live_remove(&s->live, b);
+	live_remove(&s->live, live_find(&s->live, b->key));
 	early->key = 0;
 	s->unknown_frees--;
 }

@@ -177,7 +177,7 @@ static bool take_general(struct reading *r, const char *key, const char *value)
 static bool take_label(struct reading *r, const char *key, const char *value)
 {
 	struct host_config *c = r->config;
-	struct window_label label = {strdup(key), strdup(value)};
+	struct mayfly_label label = {strdup(key), strdup(value)};
 
 	/* Some places are for the labels that a process has of its own. */
 	if (c->labels == HOST_LABELS_MOST || !label.key || !label.value) {

@@ -48,7 +48,7 @@ struct host_config {
 	bool remove;
 	char **folder;
 	size_t folders, folder_room;
-	struct window_label label[HOST_LABELS_MOST];
+	struct mayfly_label label[HOST_LABELS_MOST];
 	size_t labels;
 	struct host_rule *rule;
 	size_t rules, rule_room;

@@ -11,7 +11,7 @@
 #include "answer/trace_names.h"
 #include "cli/cli.h"
 #include "cli/host/host_rights.h"
-#include "cli/push_window.h"
+#include "cli/named_process.h"
 #include "format/numbering.h"
 #include "record/process_file.h"
 #include "record/spool_copy.h"
@@ -103,12 +103,12 @@ static void take_environment(struct host_process *p)
 	char *environment = read_whole(p->watch.pid, "environ", ENVIRON_MOST, &size);
 
 	p->service = variable(environment, size, "MAYFLY_SERVICE");
-	for (size_t i = 0; i < HOST_OWN_LABELS && push_surroundings[i].key; i++) {
-		char *value = variable(environment, size, push_surroundings[i].value);
+	for (size_t i = 0; i < HOST_OWN_LABELS && named_surroundings[i].key; i++) {
+		char *value = variable(environment, size, named_surroundings[i].value);
 
 		if (value)
 			p->label[p->labels++] =
-			    (struct window_label){push_surroundings[i].key, value};
+			    (struct mayfly_label){named_surroundings[i].key, value};
 	}
 	free(environment);
 	if (!p->service && p->watch.pid)
@@ -212,7 +212,7 @@ void host_process_look(struct host_process *p, int64_t now_ns)
 /* ---- its rule ---- */
 
 size_t host_process_labels(const struct host_process *p, const struct host_config *c,
-			   struct window_label label[HOST_LABELS_ROOM])
+			   struct mayfly_label label[HOST_LABELS_ROOM])
 {
 	size_t labels = c->labels;
 
@@ -230,7 +230,7 @@ size_t host_process_labels(const struct host_process *p, const struct host_confi
 
 void host_process_take_rule(struct host_process *p, const struct host_config *c)
 {
-	struct window_label label[HOST_LABELS_ROOM];
+	struct mayfly_label label[HOST_LABELS_ROOM];
 	struct host_facts facts = {.service = p->service ? p->service : path_base(p->program),
 				   .program = p->program,
 				   .cgroup = p->cgroup,

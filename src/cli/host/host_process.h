@@ -34,7 +34,7 @@ struct host_process {
 	uint64_t hash; /* of the process on this host */
 	int64_t start_ns, start_real_ns;
 	char *service, *program, *cgroup;	    /* service, cgroup: NULL: not known any more */
-	struct window_label label[HOST_OWN_LABELS]; /* from its environment; the values are owned */
+	struct mayfly_label label[HOST_OWN_LABELS]; /* from its environment; the values are owned */
 	size_t labels;
 
 	bool certain;		      /* it was started on: no rule is for it */
@@ -64,7 +64,7 @@ void host_process_take_rule(struct host_process *p, const struct host_config *c)
 /* Its labels and those of the configuration, which come first. The room is for all. */
 #define HOST_LABELS_ROOM (HOST_LABELS_MOST + HOST_OWN_LABELS)
 size_t host_process_labels(const struct host_process *p, const struct host_config *c,
-			   struct window_label label[HOST_LABELS_ROOM]);
+			   struct mayfly_label label[HOST_LABELS_ROOM]);
 
 /* The share with which it is to be recorded: its rule's, or 1. */
 double host_process_share(const struct host_process *p);

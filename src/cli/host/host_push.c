@@ -129,23 +129,24 @@ static enum push_done push_sight(struct host_push *h, const struct host_process 
 				 const struct host_config *c, const struct sight *s, char *why)
 {
 	const struct mayfly_info *info = mayfly_trace_info(s->trace.trace);
-	struct window_label label[HOST_LABELS_ROOM];
+	struct named_process named = {.host = c->host};
 	struct known_stacks known = {0};
 	struct push_to to = h->to;
-	struct window_facts facts = {.host = to.host};
+	struct window_facts facts = {.process = {.host = c->host}};
 	char *before = NULL;
-	enum push_done done = PUSH_DATABASE;
+	enum push_done done = PUSH_AWAY;
 
 	if (p->service || !fleet_service_of(to.c, &to.url, s->trace.trace, &facts, &before, why)) {
-		to.service = p->service ? p->service : before ? before : path_base(info->program);
-		to.label = label;
-		to.labels = host_process_labels(p, c, label);
+		named.service =
+		    p->service ? p->service : before ? before : path_base(info->program);
+		named.labels = host_process_labels(p, c, named.label);
+		to.process = &named;
 		to.same_share = !(p->share > 0);
 		to.share = to.same_share ? host_process_share(p) : p->share;
 		to.begin_ns = p->begin_ns;
 		to.known = &known;
-		done =
-		    push_window(&to, s->trace.trace, p->ended ? 0 : push_rss_of(p->watch.pid), why);
+		done = push_window(&to, s->trace.trace, p->ended, NULL,
+				   p->ended ? 0 : push_rss_of(p->watch.pid), why);
 	}
 	known_stacks_forget(&known);
 	free(before);
@@ -194,7 +195,7 @@ void host_push(struct host_push *h, struct host_process *p, const struct host_co
 	}
 	if (!p->ended)
 		live_trace_say_whole(&s.trace);
-	switch (check_tables(h) ? push_sight(h, p, c, &s, why) : PUSH_DATABASE) {
+	switch (check_tables(h) ? push_sight(h, p, c, &s, why) : PUSH_AWAY) {
 	case PUSH_GOOD:
 	case PUSH_THERE:
 		take_pushed(h, p, &s, now_ns);
@@ -203,7 +204,8 @@ void host_push(struct host_push *h, struct host_process *p, const struct host_co
 		host_process_complain(p, why);
 		p->state = HOST_DONE;
 		break;
-	case PUSH_DATABASE:
+	case PUSH_AWAY:
+	case PUSH_REFUSED:
 		if (h->checked)
 			push_say_away(&h->said, &h->to.url, why, false);
 		break;

@@ -20,7 +20,7 @@
 /* What rules look at. NULL: not known, which matches no pattern. */
 struct host_facts {
 	const char *service, *program, *cgroup;
-	const struct window_label *label;
+	const struct mayfly_label *label;
 	size_t labels;
 };
 

@@ -7,6 +7,13 @@
 
 #include "trace/write/writer.h"
 
+/* What a trace does not say of its process, for formats that tell processes apart. */
+struct export_process {
+	const char *service, *host; /* NULL: not known */
+	const struct mayfly_label *label;
+	size_t labels;
+};
+
 struct export_options {
 	const char *purpose; /* one line that describes the traced run, or "" */
 	/* The user's query, never NULL. Formats with one metric write this one; formats with
@@ -17,14 +24,16 @@ struct export_options {
 	/* The query's window is one of many of a program that runs, and its metric LIVE: what is live at
 	 * at_ns is of all blocks, what was allocated is of the window. */
 	bool window;
+	struct export_process process;
 };
 
 /* The options of the user that a format supports; others are refused. */
 enum export_takes {
-	EXPORT_TAKES_BLOCKS = 1u, /* the window, and filters of blocks and stacks */
-	EXPORT_TAKES_HIDE = 2u,	  /* frames to leave out */
-	EXPORT_TAKES_ROWS = 4u,	  /* export_options.samples */
-	EXPORT_TAKES_HEAPS = 8u,  /* query.heaps, but no other filter of blocks */
+	EXPORT_TAKES_BLOCKS = 1u,   /* the window, and filters of blocks and stacks */
+	EXPORT_TAKES_HIDE = 2u,	    /* frames to leave out */
+	EXPORT_TAKES_ROWS = 4u,	    /* export_options.samples */
+	EXPORT_TAKES_HEAPS = 8u,    /* query.heaps, but no other filter of blocks */
+	EXPORT_TAKES_PROCESS = 16u, /* export_options.process */
 };
 
 #define EXPORT_METRIC(metric) (1u << (metric))

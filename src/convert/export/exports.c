@@ -24,6 +24,17 @@ bool export_knows(const struct mayfly_trace *trace, uint32_t absent)
 	return !(mayfly_trace_info(trace)->absent & absent);
 }
 
+void export_times(const struct mayfly_trace *trace, const struct mayfly_query *query,
+		  int64_t *start_ns, int64_t *duration_ns)
+{
+	const struct mayfly_info *info = mayfly_trace_info(trace);
+	int64_t to_ns = query->to_ns < info->duration_ns ? query->to_ns : info->duration_ns;
+	bool known = export_knows(trace, MAYFLY_ABSENT_TIMES) && to_ns > query->from_ns;
+
+	*start_ns = info->start_real_ns > 0 ? info->start_real_ns + query->from_ns : 0;
+	*duration_ns = known ? to_ns - query->from_ns : 0;
+}
+
 bool export_thread_fits(const struct mayfly_match *match, const struct mayfly_thread *thread)
 {
 	char number[16];
@@ -88,6 +99,16 @@ int export_each_event(const struct mayfly_trace *trace, bool promotions, export_
 		error = take(context, &event);
 	mayfly_cursor_close(cursor);
 	return error ? error : more < 0 ? more : 0;
+}
+
+size_t export_program(const struct mayfly_trace *trace)
+{
+	const struct mayfly_info *info = mayfly_trace_info(trace);
+	size_t i = 0;
+
+	while (i < info->modules && strcmp(mayfly_trace_module(trace, i)->path, info->program) != 0)
+		i++;
+	return i;
 }
 
 const char *export_build_id(char text[BUILD_ID_TEXT], const struct mayfly_module *module)

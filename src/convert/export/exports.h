@@ -10,8 +10,8 @@
 typedef int export_convert(const struct mayfly_trace *trace, const struct export_options *options,
 			   trace_sink *sink, void *context);
 
-export_convert export_pprof, export_heap_v2, export_folded, export_speedscope, export_flamegraph,
-    export_csv, export_chrome, export_perfetto, export_massif, memtrace_export;
+export_convert export_pprof, export_otlp, export_heap_v2, export_folded, export_speedscope,
+    export_flamegraph, export_csv, export_chrome, export_perfetto, export_massif, memtrace_export;
 
 typedef int export_convert_at(const struct mayfly_trace *trace,
 			      const struct export_options *options, const char *path);
@@ -29,6 +29,9 @@ export_left_out ctf_left_out, memtrace_left_out;
  */
 void export_two_questions(const struct export_options *options, struct mayfly_query *asked,
 			  struct mayfly_query *other);
+/* When what the query is about began, in ns since 1970, and how long it lasted; 0: not known. */
+void export_times(const struct mayfly_trace *trace, const struct mayfly_query *query,
+		  int64_t *start_ns, int64_t *duration_ns);
 /* A metric as text for users: "live at the peak, 1.234 s". */
 char *export_metric_text(char *buffer, size_t size, const struct mayfly_trace *trace,
 			 const struct mayfly_query *query, int64_t time_ns);
@@ -44,6 +47,8 @@ const char *export_title(const struct export_options *options, const struct mayf
 typedef int export_event(void *context, const struct mayfly_event *event);
 int export_each_event(const struct mayfly_trace *trace, bool promotions, export_event *take,
 		      void *context);
+/* The index of the module that is the program's file; info->modules: there is none. */
+size_t export_program(const struct mayfly_trace *trace);
 /* A module's build-id in hexadecimal. */
 #define BUILD_ID_TEXT (2 * 64 + 1)
 const char *export_build_id(char text[BUILD_ID_TEXT], const struct mayfly_module *module);

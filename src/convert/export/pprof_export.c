@@ -256,16 +256,12 @@ static void write_mapping(struct pprof *p, size_t index)
 /* pprof takes the first mapping for the program itself. */
 static void write_mappings(struct pprof *p)
 {
-	size_t main_module = 0;
+	size_t program = export_program(p->samples.trace);
 
-	for (size_t i = p->samples.info->modules; i-- > 0;)
-		if (strcmp(mayfly_trace_module(p->samples.trace, i)->path,
-			   p->samples.info->program) == 0)
-			main_module = i;
-	if (p->samples.info->modules)
-		write_mapping(p, main_module);
+	if (program < p->samples.info->modules)
+		write_mapping(p, program);
 	for (size_t i = 0; i < p->samples.info->modules; i++)
-		if (i != main_module)
+		if (i != program)
 			write_mapping(p, i);
 }
 
@@ -303,7 +299,8 @@ static void write_times(struct pprof *p)
 {
 	int64_t start_ns, duration_ns;
 
-	profile_times(&p->samples, &start_ns, &duration_ns);
+	export_times(p->samples.trace, &p->samples.query[p->samples.allocated], &start_ns,
+		     &duration_ns);
 	if (start_ns)
 		write_number(p, PROFILE_TIME_NANOS, start_ns);
 	if (duration_ns)

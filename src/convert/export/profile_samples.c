@@ -118,18 +118,6 @@ int profile_samples_run(struct profile_samples *p, profile_take *take, void *con
 
 /* ---- facts ---- */
 
-void profile_times(const struct profile_samples *p, int64_t *start_ns, int64_t *duration_ns)
-{
-	const struct mayfly_query *allocated = &p->query[p->allocated];
-	int64_t to_ns =
-	    allocated->to_ns < p->info->duration_ns ? allocated->to_ns : p->info->duration_ns;
-
-	*start_ns = p->info->start_real_ns > 0 ? p->info->start_real_ns + allocated->from_ns : 0;
-	*duration_ns = export_knows(p->trace, MAYFLY_ABSENT_TIMES) && to_ns > allocated->from_ns
-			   ? to_ns - allocated->from_ns
-			   : 0;
-}
-
 bool profile_is_estimate(const struct profile_samples *p)
 {
 	return (p->info->mode != MAYFLY_EXACT || p->info->thinned) &&

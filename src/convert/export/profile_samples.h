@@ -45,8 +45,6 @@ const char *profile_column_name(const struct profile_samples *p, int column);
 typedef int profile_take(void *context, const struct profile_sample *sample);
 int profile_samples_run(struct profile_samples *p, profile_take *take, void *context);
 
-/* When the profile began, in ns since 1970, and how long it lasted; 0: not known. */
-void profile_times(const struct profile_samples *p, int64_t *start_ns, int64_t *duration_ns);
 /* Whether the sums are estimates whose standard errors are known. */
 bool profile_is_estimate(const struct profile_samples *p);
 
