@@ -99,7 +99,7 @@ static enum push_done window_to_face(const struct push_to *p, const struct mayfl
 	if (info->snapshot_ns) {
 		snprintf(why, PUSH_WHY,
 			 "is a recording of snapshots, which has no single blocks to "
-			 "make windows of; push the trace when it has ended");
+			 "make windows of");
 		return PUSH_TRACE;
 	}
 	if (given->start_real_ns != info->start_real_ns)
