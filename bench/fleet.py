@@ -33,11 +33,11 @@ SHARD = "<shard><replica><host>127.0.0.1</host><port>%d</port></replica></shard>
 NEW = """SELECT *, toUInt64(one % {windows}) AS w, toUInt64(intDiv(one, {windows})) AS copy FROM
 (SELECT *, arrayJoin(range(toUInt64({windows} * {copies}))) AS one FROM pushed.{table}_local)"""
 MORE_SAMPLES = """INSERT INTO {to}.samples_local
-SELECT day, service, intHash64(bitXor(push, one + 1)), stack, allocated_bytes, allocated_bytes_variance, allocated_blocks,
+SELECT toDate(intDiv({begin} + w * {step}, 1000000000)), service, intHash64(bitXor(push, one + 1)), stack, allocated_bytes, allocated_bytes_variance, allocated_blocks,
 allocated_blocks_variance, allocated_samples, live_bytes, live_bytes_variance, live_blocks, live_blocks_variance, live_samples,
 peak_bytes, peak_bytes_variance, peak_blocks, peak_blocks_variance, peak_samples FROM (%s)""" % NEW
 MORE_WINDOWS = """INSERT INTO {to}.windows_local
-SELECT day, service, version, concat('host', toString(number)), intHash64(number + 1), intHash64(bitXor(window, one + 1)),
+SELECT toDate(intDiv({begin} + w * {step}, 1000000000)), service, version, concat('host', toString(number)), intHash64(number + 1), intHash64(bitXor(window, one + 1)),
 intHash64(bitXor(push, one + 1)), program, command, pid, toInt64({begin}) + w * {step}, toInt64({begin}) + (w + 1) * {step}, exact,
 interval_bytes, samples, allocated_bytes, live_bytes, peak_bytes, rss_bytes, rss_most_bytes, cpu_ns, labels.key, labels.value,
 pushed, share FROM (SELECT *, toUInt64((toUInt64(substring(host, 5)) + w * {services}) %% {hosts}) + copy * {hosts} AS number

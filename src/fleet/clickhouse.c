@@ -60,6 +60,11 @@ void clickhouse_distributed(struct clickhouse *c)
 	c->distributed = true;
 }
 
+void clickhouse_patient(struct clickhouse *c)
+{
+	http_patient(c->http);
+}
+
 /* ---- bodies ---- */
 
 /* A block of ClickHouse's own compression: 16 bytes of a checksum, which the server is told to ignore, as TCP

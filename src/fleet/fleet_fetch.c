@@ -23,6 +23,7 @@ struct fetch {
 	const struct server_url *url;
 	char *why;
 	char *counted;	  /* a condition on samples and windows: the windows that count */
+	char *where;	  /* the same for samples, and more that lets the server read less */
 	char *moments;	  /* a table of them: choose_windows() */
 	int64_t begin_ns; /* of the first step of time */
 	bool chosen;	  /* some processes stand for others, which were not recorded */
@@ -30,9 +31,14 @@ struct fetch {
 	/* Of all stacks; choice: the standard error from that. */
 	double bytes[ERROR_SUMS], variance[ERROR_SUMS], choice[ERROR_SUMS];
 	struct heap_profile profile;
+	struct bytes asked;		  /* the numbers of the stacks of the answer */
 	struct numbering modules, frames; /* by path, by number in the database */
 	uint32_t *frame;		  /* of the trace, by number in `frames` */
 	size_t frame_room;
+	char *stacks_answer;
+	struct numbering stacks;      /* by number in the database */
+	struct row_binary *frames_of; /* by number in `stacks`: in stacks_answer */
+	size_t frames_of_room;
 };
 
 static bool no_memory(const struct fetch *f)
@@ -119,16 +125,35 @@ static bool add_frame(struct fetch *f, struct row_binary *r)
 	return true;
 }
 
+/* ---- stacks ---- */
+
+/* What a question about the stacks of the answer says: f->asked. */
+#define ASKED "stack IN asked"
+
+/* ask() with them. */
+static char *ask_stacks(const struct fetch *f, size_t *size, const char *format)
+{
+	const struct clickhouse_table table = {"asked", "stack UInt64", f->asked.at, f->asked.used};
+	char *statement, *answer = NULL;
+
+	if (asprintf(&statement, format, f->url->database, f->url->database) < 0) {
+		no_memory(f);
+		return NULL;
+	}
+	if (!clickhouse_ask(f->c, statement, &table, &answer, size, f->why) && !answer)
+		no_memory(f);
+	free(statement);
+	return answer;
+}
+
 static bool fetch_frames(struct fetch *f)
 {
 	size_t size;
-	char *answer =
-	    ask(f, &size,
-		"SELECT frame, any(function), any(file), any(line), any(module), any(address) "
-		"FROM %s.frames WHERE frame IN (SELECT arrayJoin(frames) FROM %s.stacks WHERE "
-		"stack IN (SELECT stack FROM %s.samples WHERE %s)) GROUP BY frame "
-		"FORMAT RowBinary",
-		f->url->database, f->url->database, f->url->database, f->counted);
+	char *answer = ask_stacks(
+	    f, &size,
+	    "SELECT frame, any(function), any(file), any(line), any(module), any(address) FROM "
+	    "%s.frames WHERE frame IN (SELECT arrayJoin(frames) FROM %s.stacks WHERE " ASKED ") "
+	    "GROUP BY frame FORMAT RowBinary");
 	struct row_binary r = {(uint8_t *)answer, (uint8_t *)answer + (answer ? size : 0), false};
 	bool good = answer != NULL;
 
@@ -138,6 +163,41 @@ static bool fetch_frames(struct fetch *f)
 	return good;
 }
 
+/* A stack's frames, in f->stacks: where they are. */
+static bool add_frames_of(struct fetch *f, struct row_binary *r)
+{
+	struct key stack = {{row_binary_fixed(r, 8)}};
+	const uint8_t *at = r->at;
+	size_t depth = row_binary_length(r, 8);
+	uint32_t number;
+	bool new;
+
+	r->at += depth * 8;
+	number = numbering_of(&f->stacks, stack, &new);
+	if (number == NUMBERING_NONE ||
+	    !array_reserve(&f->frames_of, &f->frames_of_room, number, sizeof(*f->frames_of)))
+		return no_memory(f);
+	f->frames_of[number] = (struct row_binary){at, r->at, false};
+	return true;
+}
+
+static bool fetch_stacks(struct fetch *f)
+{
+	struct row_binary r = {0};
+	size_t size;
+
+	f->stacks_answer = ask_stacks(
+	    f, &size, "SELECT stack, frames FROM %s.stacks WHERE " ASKED " FORMAT RowBinary");
+	if (!f->stacks_answer)
+		return false;
+	r = (struct row_binary){(uint8_t *)f->stacks_answer, (uint8_t *)f->stacks_answer + size,
+				false};
+	while (r.at < r.end)
+		if (!add_frames_of(f, &r))
+			return false;
+	return true;
+}
+
 /* ---- what the answer is of ---- */
 
 /* What the windows say of themselves. */
@@ -145,6 +205,8 @@ struct windows {
 	unsigned long long count, hosts, exact, interval;
 	long long begin_ns, end_ns, length_ns; /* the mean length of one */
 	double share;			       /* the smallest */
+	unsigned day[2];		       /* the first and the last that one began on */
+	unsigned long long services;
 };
 
 static bool fetch_windows(struct fetch *f, struct windows *w)
@@ -152,12 +214,14 @@ static bool fetch_windows(struct fetch *f, struct windows *w)
 	char *answer = ask(f, NULL,
 			   "SELECT uniqExact(process), uniqExact(host), min(exact), "
 			   "max(interval_bytes), min(begin_ns), "
-			   "max(end_ns), toInt64(avg(end_ns - begin_ns)), min(share) "
+			   "max(end_ns), toInt64(avg(end_ns - begin_ns)), min(share), "
+			   "toUInt16(min(day)), toUInt16(max(day)), uniqExact(service) "
 			   "FROM %s.windows WHERE %s",
 			   f->url->database, f->counted);
-	bool good = answer && sscanf(answer, "%llu %llu %llu %llu %lld %lld %lld %lf", &w->count,
-				     &w->hosts, &w->exact, &w->interval, &w->begin_ns, &w->end_ns,
-				     &w->length_ns, &w->share) == 8;
+	bool good =
+	    answer && sscanf(answer, "%llu %llu %llu %llu %lld %lld %lld %lf %u %u %llu", &w->count,
+			     &w->hosts, &w->exact, &w->interval, &w->begin_ns, &w->end_ns,
+			     &w->length_ns, &w->share, &w->day[0], &w->day[1], &w->services) == 11;
 
 	if (answer && !good)
 		snprintf(f->why, CLICKHOUSE_WHY, "its answer has another form than was asked for");
@@ -166,6 +230,21 @@ static bool fetch_windows(struct fetch *f, struct windows *w)
 	if (good && !w->count)
 		snprintf(f->why, CLICKHOUSE_WHY, "it has no windows like that");
 	return good && w->count;
+}
+
+/* Samples are in partitions by day, and in the order of services. */
+static bool narrow(struct fetch *f, const struct windows *w)
+{
+	char *service = NULL;
+	bool good =
+	    w->services != 1 ||
+	    asprintf(&service, " AND service = (SELECT any(service) FROM %s.windows WHERE %s)",
+		     f->url->database, f->counted) > 0;
+
+	good = good && asprintf(&f->where, "%s AND day >= toDate(%u) AND day <= toDate(%u)%s",
+				f->counted, w->day[0], w->day[1], service ? service : "") > 0;
+	free(service);
+	return good || no_memory(f);
 }
 
 /* Those that the sums stand for. */
@@ -297,11 +376,14 @@ static bool add_point(struct fetch *f, uint32_t step, const struct sums *s, uint
 	return !heap_profile_point(&f->profile, &point) || no_memory(f);
 }
 
+#define POINT_BYTES  (4 + 4 * 8)
+#define ERRORS_BYTES (ERROR_SUMS * 5 * 8)
+
 /* The steps of a stack; *sums: up to the last one. */
 static bool add_points(struct fetch *f, struct row_binary *r, struct sums *sums)
 {
 	uint32_t steps = f->profile.steps ? f->profile.steps : 1;
-	size_t points = row_binary_length(r, 4 + 4 * 8);
+	size_t points = row_binary_length(r, POINT_BYTES);
 	uint64_t all = 0, all_bytes = 0, next = 0;
 
 	for (size_t i = 0; i < points; i++) {
@@ -327,14 +409,15 @@ static bool add_points(struct fetch *f, struct row_binary *r, struct sums *sums)
 
 static bool add_stack(struct fetch *f, struct row_binary *r)
 {
-	size_t depth = row_binary_length(r, 8);
+	uint32_t stack = numbering_find(&f->stacks, (struct key){{row_binary_fixed(r, 8)}});
+	struct row_binary none = {0}, of = stack == NUMBERING_NONE ? none : f->frames_of[stack];
 	double square = f->processes * f->processes;
 	struct heap_figures figures;
 	struct sums sums = {0};
 
-	for (size_t i = 0; i < depth; i++) {
+	for (size_t depth = row_binary_length(&of, 8); depth; depth--) {
 		uint32_t number =
-		    numbering_find(&f->frames, (struct key){{row_binary_fixed(r, 8)}});
+		    numbering_find(&f->frames, (struct key){{row_binary_fixed(&of, 8)}});
 
 		if (number != NUMBERING_NONE && heap_profile_frame(&f->profile, f->frame[number]))
 			return no_memory(f);
@@ -379,12 +462,9 @@ static bool choice_of(const struct fetch *f, uint32_t last, char **sql)
 			  "sum(live_bytes_variance * (%u < until)) AS lbv, "
 			  "sum(live_blocks * (%u < until)) AS ln, "
 			  "sum(live_blocks_variance * (%u < until)) AS lnv FROM "
-			  "(SELECT stack, push, allocated_bytes, allocated_blocks, "
-			  "allocated_bytes_variance, allocated_blocks_variance, live_bytes, "
-			  "live_blocks, live_bytes_variance, live_blocks_variance "
-			  "FROM %s.samples WHERE %s) GLOBAL ANY INNER JOIN (%s) USING push "
+			  "%s.samples GLOBAL ANY INNER JOIN (%s) USING push PREWHERE %s "
 			  "GROUP BY stack, one) GROUP BY stack) USING stack",
-			  last, last, last, last, f->url->database, f->counted, f->moments)
+			  last, last, last, last, f->url->database, f->moments, f->where)
 		    : asprintf(sql,
 			       "ANY LEFT JOIN (SELECT toUInt64(0) AS stack, toFloat64(0) AS cab, "
 			       "toFloat64(0) AS can, toFloat64(0) AS clb, "
@@ -392,53 +472,96 @@ static bool choice_of(const struct fetch *f, uint32_t last, char **sql)
 	       no_memory(f);
 }
 
+#define ALLOCATED_SUMS                                                                             \
+	"sum(allocated_bytes) AS ab1, sum(allocated_blocks) AS an1, "                              \
+	"sum(allocated_bytes_variance) AS abv1, sum(allocated_blocks_variance) AS anv1, "          \
+	"sum(allocated_samples) AS asm1"
+#define LIVE_SUMS                                                                                  \
+	"sum(live_bytes) AS lb1, sum(live_blocks) AS ln1, sum(live_bytes_variance) AS lbv1, "      \
+	"sum(live_blocks_variance) AS lnv1, sum(live_samples) AS lsm1"
+
+/*
+ * What windows with the same k and until have, by stack. The servers of a cluster each add up their own rows.
+ * Without times, most windows are not the last ones of their processes, and of those nothing that is live
+ * is read.
+ */
+static bool sums_of(const struct fetch *f, char **sql)
+{
+	const char *database = f->url->database;
+
+	return (f->profile.steps
+		    ? asprintf(sql,
+			       "SELECT stack, k, until, " ALLOCATED_SUMS ", " LIVE_SUMS
+			       " FROM %s.samples GLOBAL ANY INNER JOIN (%s) USING push PREWHERE %s "
+			       "GROUP BY stack, k, until",
+			       database, f->moments, f->where)
+		    : asprintf(
+			  sql,
+			  "SELECT stack, toInt64(0) AS k, toInt64(1) AS until, " ALLOCATED_SUMS
+			  ", toFloat64(0) AS lb1, toFloat64(0) AS ln1, toFloat64(0) AS lbv1, "
+			  "toFloat64(0) AS lnv1, toUInt64(0) AS lsm1 FROM %s.samples PREWHERE "
+			  "%s GROUP BY stack UNION ALL "
+			  "SELECT stack, toInt64(0) AS k, toInt64(1) AS until, toFloat64(0) AS "
+			  "ab1, toFloat64(0) AS an1, toFloat64(0) AS abv1, toFloat64(0) AS "
+			  "anv1, toUInt64(0) AS asm1, " LIVE_SUMS " FROM %s.samples PREWHERE "
+			  "push IN (SELECT push FROM (%s) WHERE until > 0) AND %s "
+			  "GROUP BY stack",
+			  database, f->where, database, f->moments, f->where)) > 0 ||
+	       no_memory(f);
+}
+
 /* One row for each stack, with an array of its steps. */
-static bool fetch_stacks(struct fetch *f)
+static char *ask_sums(struct fetch *f, size_t *size)
 {
 	uint32_t last = f->profile.steps ? f->profile.steps - 1 : 0;
-	size_t size;
-	char *choice = NULL, *answer;
-	struct row_binary r = {0};
-	bool good;
+	char *choice = NULL, *sums = NULL, *answer = NULL;
 
-	if (!choice_of(f, last, &choice))
-		return false;
-	answer = ask(
-	    f, &size,
-	    "SELECT frames, points, abv, anv, toUInt64(asm), cab, can, lbv, lnv, toUInt64(lsm), "
-	    "clb, cln FROM (SELECT * FROM (SELECT stack, arraySort(groupArray((toUInt32(step), ab, "
-	    "an, lb, ln))) AS points, "
-	    "sum(sabv) AS abv, sum(sanv) AS anv, sum(sasm) AS asm, "
-	    "sum(slbv * (step = %u)) AS lbv, sum(slnv * (step = %u)) AS lnv, "
-	    "sum(slsm * (step = %u)) AS lsm FROM ("
-	    "SELECT stack, step, "
-	    "sum(allocated_bytes * (step = k)) AS ab, sum(allocated_blocks * (step = k)) AS an, "
-	    "sum(live_bytes * (step < until)) AS lb, sum(live_blocks * (step < until)) AS ln, "
-	    "sum(allocated_bytes_variance * (step = k)) AS sabv, "
-	    "sum(allocated_blocks_variance * (step = k)) AS sanv, "
-	    "sum(allocated_samples * (step = k)) AS sasm, "
-	    "sum(live_bytes_variance * (step < until)) AS slbv, "
-	    "sum(live_blocks_variance * (step < until)) AS slnv, "
-	    "sum(live_samples * (step < until)) AS slsm "
-	    "FROM (SELECT *, arrayJoin(arrayMap(i -> k + i, range(toUInt64(greatest(1, "
-	    "least(until, %u) - k))))) AS step FROM (SELECT stack, push, "
-	    "allocated_bytes, allocated_blocks, allocated_bytes_variance, "
-	    "allocated_blocks_variance, allocated_samples, live_bytes, live_blocks, "
-	    "live_bytes_variance, live_blocks_variance, live_samples "
-	    "FROM %s.samples WHERE %s) GLOBAL ANY INNER JOIN (%s) USING push) "
-	    "GROUP BY stack, step) GROUP BY stack"
-	    ") %s) ANY INNER JOIN (SELECT stack, frames FROM %s.stacks WHERE stack IN (SELECT "
-	    "stack FROM %s.samples WHERE %s)) USING stack FORMAT RowBinary",
-	    last, last, last, last + 1, f->url->database, f->counted, f->moments, choice,
-	    f->url->database, f->url->database, f->counted);
+	if (choice_of(f, last, &choice) && sums_of(f, &sums))
+		answer = ask(
+		    f, size,
+		    "SELECT stack, points, abv, anv, toUInt64(asm), cab, can, lbv, lnv, "
+		    "toUInt64(lsm), clb, cln FROM (SELECT stack, arraySort(groupArray(("
+		    "toUInt32(step), ab, an, lb, ln))) AS points, "
+		    "sum(sabv) AS abv, sum(sanv) AS anv, sum(sasm) AS asm, "
+		    "sum(slbv * (step = %u)) AS lbv, sum(slnv * (step = %u)) AS lnv, "
+		    "sum(slsm * (step = %u)) AS lsm FROM (SELECT stack, step, "
+		    "sum(ab1 * (step = k)) AS ab, sum(an1 * (step = k)) AS an, "
+		    "sum(lb1 * (step < until)) AS lb, sum(ln1 * (step < until)) AS ln, "
+		    "sum(abv1 * (step = k)) AS sabv, sum(anv1 * (step = k)) AS sanv, "
+		    "sum(asm1 * (step = k)) AS sasm, "
+		    "sum(lbv1 * (step < until)) AS slbv, sum(lnv1 * (step < until)) AS slnv, "
+		    "sum(lsm1 * (step < until)) AS slsm FROM (SELECT *, arrayJoin(arrayMap(i -> k "
+		    "+ i, range(toUInt64(greatest(1, least(until, %u) - k))))) AS step FROM (%s)) "
+		    "GROUP BY stack, step) GROUP BY stack) %s FORMAT RowBinary",
+		    last, last, last, last + 1, sums, choice);
 	free(choice);
-	good = answer != NULL;
-	if (good)
-		r = (struct row_binary){(uint8_t *)answer, (uint8_t *)answer + size, false};
+	free(sums);
+	return answer;
+}
+
+/* The first value of each row: the stack. The others are read only to get to the next one. */
+static bool note_stacks(struct fetch *f, struct row_binary r)
+{
+	while (r.at < r.end) {
+		bytes_put_fixed(&f->asked, row_binary_fixed(&r, 8), 8);
+		r.at += row_binary_length(&r, POINT_BYTES) * POINT_BYTES;
+		for (size_t i = 0; i < ERRORS_BYTES / 8; i++)
+			row_binary_fixed(&r, 8);
+	}
+	if (r.short_)
+		snprintf(f->why, CLICKHOUSE_WHY, "its answer is cut off");
+	return !r.short_ && (!f->asked.failed || no_memory(f));
+}
+
+static bool fetch_sums(struct fetch *f)
+{
+	size_t size;
+	char *answer = ask_sums(f, &size);
+	struct row_binary r = {(uint8_t *)answer, (uint8_t *)answer + (answer ? size : 0), false};
+	bool good = answer && note_stacks(f, r) && fetch_frames(f) && fetch_stacks(f);
+
 	while (good && r.at < r.end)
 		good = add_stack(f, &r);
-	if (good && r.short_)
-		good = snprintf(f->why, CLICKHOUSE_WHY, "its answer is cut off") < 0;
 	free(answer);
 	return good;
 }
@@ -487,16 +610,17 @@ bool fleet_fetch(struct clickhouse *c, const struct server_url *url, const char 
 	bool good;
 
 	*why = 0;
+	clickhouse_patient(c);
 	good = heap_profile_begin(&f.profile, (size_t)1 << 30) &&
 	       asprintf(&f.counted,
 			"push IN (SELECT min(push) FROM %s.windows WHERE %s GROUP BY window)",
 			url->database, sql) > 0;
 	if (!good)
 		no_memory(&f);
-	good =
-	    good && fetch_windows(&f, &w) && (!filter->per_process || count_processes(&f, sql)) &&
-	    (!times || choose_steps(&f, &w, filter->every_ns)) && choose_windows(&f, sql, times) &&
-	    fetch_frames(&f) && fetch_stacks(&f) && describe(&f, &w, name);
+	good = good && fetch_windows(&f, &w) && narrow(&f, &w) &&
+	       (!filter->per_process || count_processes(&f, sql)) &&
+	       (!times || choose_steps(&f, &w, filter->every_ns)) &&
+	       choose_windows(&f, sql, times) && fetch_sums(&f) && describe(&f, &w, name);
 	if (good)
 		error = heap_profile_write(&f.profile, &options, sink, context);
 	if (error)
@@ -505,7 +629,12 @@ bool fleet_fetch(struct clickhouse *c, const struct server_url *url, const char 
 	heap_profile_end(&f.profile);
 	numbering_free(&f.modules);
 	numbering_free(&f.frames);
+	numbering_free(&f.stacks);
+	bytes_free(&f.asked);
 	free(f.frame);
+	free(f.frames_of);
+	free(f.stacks_answer);
+	free(f.where);
 	free(f.counted);
 	free(f.moments);
 	return good && !error;

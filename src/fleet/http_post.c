@@ -16,6 +16,7 @@
 #define LIBRARY	     "libcurl.so.4"
 #define CONNECT_SECS 10L
 #define SILENT_SECS  120L /* without a byte */
+#define PATIENT_SECS 3600L
 #define SAID_MOST    400
 
 static struct {
@@ -36,6 +37,7 @@ static struct {
 struct http {
 	CURL *curl;
 	size_t answer_most;
+	bool patient;
 	struct curl_slist *headers;
 	char *user, *password; /* NULL: no login */
 };
@@ -152,6 +154,11 @@ bool http_login(struct http *h, const char *user, const char *password, char *wh
 	return (h->user && h->password) || no_memory(why);
 }
 
+void http_patient(struct http *h)
+{
+	h->patient = true;
+}
+
 char *http_escape(struct http *h, const char *text)
 {
 	char *escaped = library.escape(h->curl, text, 0), *copy = escaped ? strdup(escaped) : NULL;
@@ -215,7 +222,7 @@ static bool perform(struct http *h, struct http_answer *answer, char *why)
 	library.setopt(h->curl, CURLOPT_WRITEDATA, &reply);
 	library.setopt(h->curl, CURLOPT_CONNECTTIMEOUT, CONNECT_SECS);
 	library.setopt(h->curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
-	library.setopt(h->curl, CURLOPT_LOW_SPEED_TIME, SILENT_SECS);
+	library.setopt(h->curl, CURLOPT_LOW_SPEED_TIME, h->patient ? PATIENT_SECS : SILENT_SECS);
 	library.setopt(h->curl, CURLOPT_NOSIGNAL, 1L);
 	error = library.perform(h->curl);
 	answer->text = error || reply.text ? reply.text : calloc(1, 1);

@@ -22,6 +22,9 @@ bool http_header(struct http *h, const char *name, const char *value, char *why)
 /* Basic authentication. */
 bool http_login(struct http *h, const char *user, const char *password, char *why);
 
+/* From now on, a server that is silent for long counts as busy, not as away. */
+void http_patient(struct http *h);
+
 /* A text as a part of an address, for the caller to free. NULL: out of memory. */
 char *http_escape(struct http *h, const char *text);
 
