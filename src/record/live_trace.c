@@ -158,7 +158,9 @@ int live_trace_open_unnamed(const char *spool, struct live_trace *out)
 	 * read. */
 	if (!error && !consumed && is_consumed(h))
 		error = MAYFLY_E_EMPTY;
-	out->opened_ns = opened - (int64_t)h->start_mono_ns;
+	/* What the recorder has written ends where it says; what has come since is not in it. */
+	if (!consumed)
+		out->opened_ns = opened - (int64_t)h->start_mono_ns;
 	live_trace_close(&map);
 	if (error)
 		live_trace_close(out);
