@@ -12,6 +12,8 @@
 
 #include "trace/read/cursor.h"
 #include "query/estimate.h"
+#include "format/columns.h"
+#include "format/events.h"
 #include "format/format.h"
 #include "trace/read/sums.h"
 
@@ -537,10 +539,8 @@ static struct mayfly_trace *write_and_open(const struct history *h, int level, s
 	return t;
 }
 
-static void compare(const struct history *h, int level, size_t flush)
+static void compare_trace(const struct history *h, struct mayfly_trace *t)
 {
-	uint8_t *bytes;
-	struct mayfly_trace *t = write_and_open(h, level, flush, &bytes);
 	struct sums_cursor *s;
 
 	if (t) {
@@ -554,6 +554,13 @@ static void compare(const struct history *h, int level, size_t flush)
 			CHECK(sums_cursor_open(t, &s) == MAYFLY_E_ABSENT && !s);
 	}
 	mayfly_trace_close(t);
+}
+
+static void compare(const struct history *h, int level, size_t flush)
+{
+	uint8_t *bytes;
+
+	compare_trace(h, write_and_open(h, level, flush, &bytes));
 	free(bytes);
 }
 
@@ -607,6 +614,50 @@ static void several_chunks_survive(void)
 		compare(&h, 1, 0);
 		history_free(&h);
 	}
+}
+
+/* A recording of many processes writes all traces by one coder, which begins with what was best for
+ * the one before, whether that was of the same program or of another. */
+static void traces_share_a_coder(void)
+{
+	struct column_writer *columns = column_writer_new(COLUMNS_LEAN);
+	struct event_coder *coder = event_coder_new(columns);
+	struct history h[2] = {random_history(79, 40), random_history(80, 40)};
+	size_t first[2] = {0};
+
+	for (size_t i = 0; i < 2; i++) {
+		h[i].r->info.mode = MAYFLY_EXACT;
+		h[i].blocks = 0;
+	}
+	add_blocks(&h[0], true, 100000);
+	for (int64_t i = 0; i < 100000; i++) {
+		struct history_block b = {.time_ns = 1000 * i, .free_ns = 1000 * i + 500};
+
+		b.block = (struct trace_block){.size = 32, .node = (uint32_t)(i % 3)};
+		history_add(&h[1], &b);
+	}
+	for (size_t i = 0; i < 8; i++) {
+		const size_t k = i / 2 % 2; /* each after its like, and after the other */
+		struct trace_writer_options options = options_of(&h[k], 0);
+		struct mayfly_trace *t = NULL;
+		uint8_t *bytes;
+		size_t size;
+
+		options.quick = columns;
+		options.quick_events = coder;
+		CHECK(history_write(&h[k], &options, 0, &bytes, &size) == 0);
+		CHECK(mayfly_trace_open(bytes, size, &t) == 0);
+		compare_trace(&h[k], t);
+		if (!first[k])
+			first[k] = size;
+		CHECK(i % 2 == 0 || size <= first[k] + first[k] / 50, "%zu: %zu, first %zu", i,
+		      size, first[k]);
+		free(bytes);
+	}
+	for (size_t i = 0; i < 2; i++)
+		history_free(&h[i]);
+	event_coder_free(coder);
+	column_writer_free(columns);
 }
 
 /* So many events that SUMS comes several times. Live bytes go up and down, on the whole up. */
@@ -1398,6 +1449,7 @@ int main(int argc, char **argv)
 	RUN(random_histories_survive);
 	RUN(large_histories_survive);
 	RUN(several_chunks_survive);
+	RUN(traces_share_a_coder);
 	RUN(several_spans_survive);
 	RUN(later_names_survive);
 	RUN(bad_events_are_refused);

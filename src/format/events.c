@@ -192,7 +192,8 @@ struct event_coder {
 	uint8_t *site_flags;
 	size_t site_flags_size;
 	uint32_t chunk;
-	struct event_past past; /* of the trace whose chunk is being written */
+	struct event_past past;			  /* of the trace whose chunk is being written */
+	struct event_decision learned[QUESTIONS]; /* of the latest large chunk, of any trace */
 	bool failed;
 };
 
@@ -1096,6 +1097,8 @@ void events_write(struct event_coder *c, struct event_past *past, const struct e
 	c->past = *past;
 	if (!c->past.error)
 		c->past.error = FINEST_ERROR;
+	if (!c->past.chunks && to.remember) /* the trace before was perhaps of the same program */
+		memcpy(c->past.decision, c->learned, sizeof(c->learned));
 	write_allocs(c, &e, x, b, &h, &to);
 	out->failed |= c->failed;
 	h.unit = h.error = x->unit_ns;
@@ -1131,6 +1134,7 @@ void events_write(struct event_coder *c, struct event_past *past, const struct e
 		for (unsigned i = 0; i < QUESTIONS; i++)
 			check_decision(c, &c->past.decision[i], b->events);
 		adapt_error(c, out->used - before);
+		memcpy(c->learned, c->past.decision, sizeof(c->learned));
 	}
 	c->past.chunks++;
 	*past = c->past;
