@@ -111,7 +111,7 @@ struct thread {
 #define AGENT_PER_THREAD __thread __attribute__((tls_model("initial-exec")))
 #endif
 extern AGENT_PER_THREAD struct thread self;
-extern _Atomic uint32_t agent_threads; /* that were ever seen */
+HIDDEN extern _Atomic uint32_t agent_threads; /* that were ever seen */
 
 /* ---- the process ---- */
 
@@ -120,21 +120,21 @@ enum agent_state {
 	AGENT_ON = 1,  /* the spool is there */
 	AGENT_OFF = 2, /* for good */
 };
-extern _Atomic uint32_t agent_state;
+HIDDEN extern _Atomic uint32_t agent_state;
 
-extern struct spool_header *spool_header; /* of the spool; NULL: there is none */
+HIDDEN extern struct spool_header *spool_header; /* of the spool; NULL: there is none */
 
 /* Every allocation and free is recorded, by address (SPOOL_EXACT). Set at the start, for good. */
-extern bool agent_exact;
+HIDDEN extern bool agent_exact;
 
 /* The bytes from which on changes of mappings are recorded. Set at the start. */
 HIDDEN extern uint64_t agent_map_least;
 
 /* Set before a seccomp filter goes live: the agent makes no system call from then on. */
-extern _Atomic uint32_t agent_sandboxed;
+HIDDEN extern _Atomic uint32_t agent_sandboxed;
 
 /* A page that fork() hands to the child as zeros: finds forks that ran no fork handler. */
-extern volatile uint32_t *agent_same_process;
+HIDDEN extern volatile uint32_t *agent_same_process;
 
 #define AGENT_PID_MARK '\1' /* what "%p" becomes, so that a "%25p" can be told from it */
 
@@ -172,7 +172,7 @@ void agent_off(uint32_t reason, int error, const char *text);
 
 /* ---- the clock ---- */
 
-extern bool agent_use_tsc; /* ticks are cpu_ticks() */
+HIDDEN extern bool agent_use_tsc; /* ticks are cpu_ticks() */
 uint64_t agent_ticks(void);
 
 static inline uint64_t agent_clock_ns(clockid_t clock)

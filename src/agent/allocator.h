@@ -16,7 +16,7 @@
 #include "agent/agent.h"
 #include "agent/spool.h"
 
-extern _Atomic uint64_t allocator_next; /* ticks when it is due */
+HIDDEN extern _Atomic uint64_t allocator_next; /* ticks when it is due */
 
 static inline bool allocator_due(uint64_t ticks)
 {

@@ -34,7 +34,7 @@
 
 /* Writes time and address, which ALLOC and RELEASE have in common. The caller adds its own bits to
  * *first, and stores that byte last. */
-static inline uint8_t *put_exact_start(struct writer *w, uint64_t ticks, const void *block,
+static INLINE uint8_t *put_exact_start(struct writer *w, uint64_t ticks, const void *block,
 				       uint32_t *first)
 {
 	uint64_t address = SPOOL_TURN((uintptr_t)block);
@@ -115,7 +115,7 @@ static inline void fetch_ahead(const uint8_t *at)
 }
 
 /* The stack is the walk's latest capture. */
-static inline void put_alloc(struct writer *w, uint64_t ticks, const void *block, uint64_t size,
+static INLINE void put_alloc(struct writer *w, uint64_t ticks, const void *block, uint64_t size,
 			     uint32_t flags)
 {
 	uint32_t common = spool_common(w), depth = spool_depth(w);

@@ -14,7 +14,7 @@ static inline uint64_t zigzag(uint64_t number)
  * The code of a width by the number of the top byte, two bits each, is 0 1 2 2 3 3 3 3. */
 static inline uint8_t *put_field(uint8_t *at, uint64_t number, uint32_t *code)
 {
-	uint32_t top = 63 - (uint32_t)__builtin_clzll(number | 1);
+	uint32_t top = 63 ^ (uint32_t)__builtin_clzll(number | 1); /* 63 - ... takes two more */
 	uint32_t width = 0xffa4u >> (top >> 2 & 14) & 3;
 
 	__builtin_memcpy(at, &number, 8);
