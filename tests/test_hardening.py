@@ -56,7 +56,8 @@ def without_optional_libraries():
         same(done.code, 0, repr(done))
         refused(b"libsqlite3-dev", "export", "--to", "sqlite", here / "t.mayfly")
         refused(b"libmicrohttpd-dev", "view", here / "t.mayfly")
-        refused(b"libcurl4-openssl-dev", "push", "--to", "clickhouse://localhost/fleet", here / "t.mayfly")
+        for address in ("clickhouse://localhost/fleet", "otlp://localhost", "pyroscope://localhost"):
+            refused(b"libcurl4-openssl-dev", "push", "--to", address, here / "t.mayfly")
         with open(here / "key", "wb") as file:
             file.write(b"k" * 32)
         os.chmod(here / "key", 0o600)
