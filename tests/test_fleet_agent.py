@@ -375,6 +375,56 @@ def the_server_is_away():
 
 
 @case
+def the_server_is_away_at_the_end():
+    """The agent ends all the same, and says so; the next one tells the rest."""
+    with fleet() as (s, here), processes(here, 1) as (one,):
+        with agent(here, config(s, here, rule("100 %"), every="1h")) as a:
+            one.told.tell("a", 3)
+            s.stop()
+            same(a.end(), 1)
+            check(not is_on(one.spool), "off")
+            s.start()
+            a.start()
+            same(a.end(), 0)
+        same(sums(s), [3 * MB, 3 * MB])
+        same(s.ask("SELECT DISTINCT share FROM fleet.windows"), "1")
+
+
+@case
+def a_process_that_becomes_another():
+    """After an exec it has another spool, and another turn."""
+    with fleet() as (s, here), processes(here, 1) as (one,):
+        with agent(here, config(s, here, rule("100 %"))) as a:
+            one.told.tell("a", 2)
+            one.stdin.write(b"e 0\n")
+            one.stdin.flush()
+            one.told = Told(one)
+            second = here / ("spools/%d.%d.0.spool" % (one.pid, one.pid))
+            wait_until(lambda: is_on(second), "its turn")
+            one.told.tell("b", 3)
+            wait_until(lambda: sums(s)[0] == 5 * MB, "both")
+            ends(one)
+            a.end()
+        same(sums(s), [5 * MB, 5 * MB])
+        same(s.ask("SELECT uniq(process), uniq(pid) FROM fleet.windows"), "2\t1")
+
+
+@case
+def too_large():
+    """A line says so, once; those that are small go on."""
+    with fleet() as (s, here), processes(here, 2, "interval=64", "seed=1") as (one, other):
+        with agent(here, config(s, here, "largest = 200K", rule("100 %", "1h", "interval = 64"))) as a:
+            one.told.tell("-", 100000)
+            other.told.tell("a", 1)
+            wait_until(lambda: "%s: is larger than" % one.spool in a.said(), "a line")
+            before = windows(s)
+            wait_until(lambda: windows(s) > before + 1, "windows of the other")
+            a.end()
+            same(a.said().count("\n"), 1, a.said())
+        same(s.ask("SELECT DISTINCT pid FROM fleet.windows"), str(other.pid))
+
+
+@case
 def killed_and_started_again():
     """Nothing is counted twice, also of a process that has died meanwhile, whose service only the database knows."""
     with fleet() as (s, here), processes(here, 3, service="shop") as told:

@@ -21,6 +21,8 @@ static const char *why_not(const struct mayfly_info *info)
 {
 	if (info->absent & MAYFLY_ABSENT_START)
 		return "does not say when it was recorded, as it comes from another tool";
+	if (info->duration_ns < 0 || info->start_real_ns > INT64_MAX - info->duration_ns)
+		return "has impossible times";
 	if (info->absent & MAYFLY_ABSENT_ALLOCATIONS)
 		return "has no blocks";
 	return NULL;

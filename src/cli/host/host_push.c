@@ -54,14 +54,15 @@ void host_push_end(struct host_push *h)
 
 /* What there is to say of a process. */
 struct sight {
-	bool records, live; /* now */
-	bool recorded;	    /* ever */
+	bool on, records, live; /* now; records: on, and the agent has not given up */
+	bool recorded;		/* ever */
 	struct live_trace trace;
 };
 
 static void take_header(struct sight *s, const struct spool_header *h)
 {
-	s->records = atomic_load(&h->control_enabled) && atomic_load(&h->state) == SPOOL_RUNNING;
+	s->on = atomic_load(&h->control_enabled) != 0;
+	s->records = s->on && atomic_load(&h->state) == SPOOL_RUNNING;
 	s->recorded = host_process_recorded(h);
 	s->live = h->mode == SPOOL_EXACT ? s->recorded : atomic_load(&h->live_samples) != 0;
 }
@@ -114,7 +115,7 @@ static int look(struct host_push *h, struct host_process *p, const struct host_c
 	if (!error) {
 		take_header(s, &header);
 		/* Whoever has switched it on or off. */
-		p->on = s->records;
+		p->on = s->on;
 		p->unpushed |= s->records;
 		if (is_due(p, s, c, now_ns))
 			error = open_copy(h, p, fd, c->largest, &s->trace);
