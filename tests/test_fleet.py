@@ -116,12 +116,7 @@ def stacks_of_two_hosts_are_one():
 @cases(["one server", "two servers"])
 def stacks_are_sent_once(servers):
     """Only new ones, of traces in one push and in several."""
-    with contextlib.ExitStack() as stack, Folder() as here:
-        if servers == "one server":
-            both = [stack.enter_context(server())]
-            good("fleet", "init", "-q", both[0].url())
-        else:
-            both = stack.enter_context(cluster())
+    with fleet_of(servers) as both, Folder() as here:
         for one in both:
             one.ask("SYSTEM STOP MERGES")
         traces = traces_of(here, 3, "-x")
@@ -677,15 +672,15 @@ def random_fleet(chance):
     return fleet
 
 
-def put_fleet(s, fleet, exact):
+def put_fleet(s, fleet, exact, between=1):
     """A push of each window that does not count has wrong figures."""
     windows, samples, push = [], [], 0
     for of in fleet:
         for w in of:
             for wrong in (0, 1):
-                push += 1
+                push += between
                 windows.append("('2023-11-14', 'api', 'host%d', %d, %d, %d, %d, %d, %d, 1000)" % (
-                    w["process"], w["process"], push - wrong, push, w["begin"], w["end"], exact))
+                    w["process"], w["process"], push - wrong * between, push, w["begin"], w["end"], exact))
                 for i, name in enumerate(STACKS):
                     sums = [(1 + 3 * wrong) * value for value in w["sums"][name]]
                     errors = [0 if exact else value for value in (sums[0] * 500, sums[1] / 2, sums[1],
@@ -693,6 +688,94 @@ def put_fleet(s, fleet, exact):
                     samples.append("('2023-11-14', 'api', %d, %d, %s)" % (push, i + 1, ", ".join(
                         str(value) for value in (*sums, *errors))))
     put_tables(s, STACKS, windows, samples)
+
+
+@contextlib.contextmanager
+def fleet_of(servers):
+    """One server or two, with tables; the first is asked."""
+    with contextlib.ExitStack() as stack:
+        if servers == "one server":
+            both = [stack.enter_context(server())]
+            good("fleet", "init", "-q", both[0].url())
+        else:
+            both = stack.enter_context(cluster())
+        yield both
+
+
+def rolled(s, *options):
+    """The numbers that it says."""
+    words = good("fleet", "rollup", *options, s.url()).split()
+    return int(words[1]), int(words[-1])
+
+
+def rolled_state(s):
+    """What must not change: sums of all and of the last windows, by function, and what the windows say."""
+    def rows(*options):
+        return sorted((row["function"], row["self"]["samples"], *(row["self"][what][key] for what in ("bytes", "blocks")
+                       for key in ("estimate", "low", "high"))) for row in
+                      report(s.url(), "--all", "--all-frames", *options)["rows"])
+    return (rows("--metric", "allocated"), rows("--metric", "live"),
+            json.loads(good("fleet", "list", "--json", "--by", "host", s.url())),
+            figures(s.ask("SELECT sum(allocated_bytes), sum(allocated_blocks), sum(allocated_samples), "
+                          "sum(allocated_bytes_variance) FROM fleet.samples WHERE " + COUNTED.replace("IN", "GLOBAL IN"))))
+
+
+@cases(["one server, exact", "one server, sampled", "two servers, sampled"])
+def old_windows_are_joined(what):
+    """Sums are what they were: while rows are still there that do not count, after it was killed then, and at the end."""
+    servers, how = what.split(", ")
+    with fleet_of(servers) as both:
+        s = both[0]
+        fleet = random_fleet(random.Random(5))
+        put_fleet(s, fleet, how == "exact", 1 << 40)
+        before = rolled_state(s)
+        minutes = {(w["process"], w["begin"] // 60_000_000_000) for of in fleet for w in of}
+        same(rolled(s, "--older", "30000d"), (0, 0))
+        for one in both:
+            one.ask("SYSTEM STOP MERGES")
+        stuck = subprocess.Popen([MAYFLY, "fleet", "rollup", "-q", "--older", "1d", "--to", "1m", s.url()], env=environment())
+        wait_until(lambda: s.ask("SELECT count() FROM system.mutations WHERE NOT is_done") != "0", "rows to be deleted")
+        same(rolled_state(s), before)
+        check(s.ask("SELECT count() FROM fleet.windows WHERE exact = 2") != "0", "rows in the place of others")
+        stuck.kill()
+        stuck.wait()
+        for one in both:
+            one.ask("SYSTEM START MERGES")
+        for one in both + both:
+            same(rolled(one, "--older", "1d", "--to", "1m"), (0, 0))
+        same(rolled_state(s), before)
+        same(int(s.ask("SELECT count() FROM fleet.windows")), len(minutes))
+        same(s.ask("SELECT uniq(push) FROM fleet.samples WHERE push GLOBAL NOT IN (SELECT push FROM fleet.windows)"), "0")
+        joined = rolled(s, "--older", "1d", "--to", "1d")
+        same(joined, (sum(1 for process in {m[0] for m in minutes} for m in minutes if m[0] == process and
+                          sum(n[0] == process for n in minutes) > 1),
+                      sum(sum(n[0] == process for n in minutes) > 1 for process in {m[0] for m in minutes})))
+        for one in both + both:
+            rolled(one, "--older", "1d", "--to", "1d")
+        same(rolled_state(s), before)
+        same(int(s.ask("SELECT count() FROM fleet.windows")), len(fleet))
+
+
+@cases(["-x", "-i4K"])
+def windows_are_joined_while_they_come(options):
+    """Two at once, again and again beside pushes of the same process: it counts once."""
+    with server() as s, Folder() as here:
+        good("fleet", "init", s.url())
+        with told_recording(here / "t", options, "--push", s.url(), "--push-every", "1s") as (told, recorder):
+            for i in range(3):
+                before = int(s.ask("SELECT max(end_ns) FROM fleet.windows"))
+                told.tell("ab"[i % 2], 3)
+                wait_until(lambda: int(s.ask("SELECT max(end_ns) FROM fleet.windows")) > before, "a window")
+                both = [subprocess.Popen([MAYFLY, "fleet", "rollup", "-q", "--older", "1ns", s.url()], env=environment())
+                        for _ in range(2)]
+                same([one.wait() for one in both], [0, 0])
+        same(recorder.wait(), 0)
+        rolled(s, "--older", "1ns", "--to", "1d")
+        same([round(value) for value in asked_for(s)], [round(value) for value in whole_of(here / "t")])
+        check("already" in push(s.url(), here / "t"), "the trace again")
+        for wrong in (["rollup", s.url()], ["rollup", "--older", "1d", "--to", "7h", s.url()],
+                      ["trim", "--keep", "1d", "--older", "2s", s.url()], ["list", "--to", "1h", s.url()]):
+            same(run([MAYFLY, "fleet", *wrong], env=environment()).code, 2, wrong)
 
 
 def over_time(fleet, step):

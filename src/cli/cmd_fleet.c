@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mayfly fleet init: makes the tables that mayfly push fills. mayfly fleet list: the processes in them, in
- * groups. mayfly fleet trim: forgets old ones. */
+ * groups. mayfly fleet rollup: joins old windows. mayfly fleet trim: forgets old processes. */
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,13 +10,17 @@
 #include "cli/fleet_list.h"
 #include "cli/option_table.h"
 #include "cli/output.h"
+#include "fleet/fleet_rollup.h"
 #include "fleet/fleet_schema.h"
 #include "fleet/fleet_trim.h"
+
+#define HOUR_NS INT64_C(3600000000000)
+#define DAY_NS	(24 * HOUR_NS)
 
 struct fleet_command {
 	struct fleet_login login;
 	const char *by, *cluster;
-	int64_t keep_ns;
+	int64_t keep_ns, older_ns, to_ns;
 	bool quiet, json;
 };
 
@@ -30,16 +34,21 @@ static const struct option_row fleet_rows[] = {
 	     "configuration; each needs an init"},
     {"keep", .argument = "TIME", .least = 1, OPTION_TIME(struct fleet_command, keep_ns),
      .help = "trim: forget the processes whose last window is older, such as 30d"},
-    {"quiet", 'q', .help = "init, trim: report only errors",
+    {"older", .argument = "TIME", .least = 1, OPTION_TIME(struct fleet_command, older_ns),
+     .help = "rollup: join the windows that ended longer ago, such as 7d"},
+    {"to", .argument = "TIME", .least = 1000000000, OPTION_TIME(struct fleet_command, to_ns),
+     .help = "rollup: those of a process that begin in the same TIME, such as 5m or 1h (default)"},
+    {"quiet", 'q', .help = "init, rollup, trim: report only errors",
      OPTION_FLAG(struct fleet_command, quiet)},
     OPTION_END,
 };
 
 const struct option_table fleet_option_table = {
-    .usage = "fleet init|list|trim [OPTIONS] clickhouse://HOST[:PORT]/DATABASE",
+    .usage = "fleet init|list|rollup|trim [OPTIONS] clickhouse://HOST[:PORT]/DATABASE",
     .about = "init makes the database and its tables for 'mayfly push', in a ClickHouse server.\n"
 	     "list shows what they hold, by service, version, host, program or label; the address\n"
 	     "may go on with a question, as in 'clickhouse://HOST/DATABASE?service=api&from=-1h'.\n"
+	     "rollup --older 7d --to 1h joins old windows of a process to one for each hour.\n"
 	     "trim --keep 30d removes the processes that ended before.\n",
     .rows = fleet_rows,
     .notes =
@@ -70,6 +79,38 @@ static int init(const struct fleet_command *f, const char *address)
 	return CLI_OK;
 }
 
+static int64_t before(int64_t ns)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec - ns;
+}
+
+static int rollup(const struct fleet_command *f, const char *address)
+{
+	struct server_url url;
+	struct clickhouse *c = fleet_connect(address, &f->login, &url);
+	struct fleet_rollup how = {before(f->older_ns), f->to_ns ? f->to_ns : HOUR_NS};
+	enum clickhouse_failure failure;
+	char why[CLICKHOUSE_WHY], number[2][FIGURE_TEXT];
+	uint64_t windows = 0, joined = 0;
+	bool good;
+
+	if (!c)
+		return CLI_FAILED;
+	good = fleet_schema_check(c, &url, &failure, why) &&
+	       fleet_rollup(c, &url, &how, &windows, &joined, why);
+	clickhouse_close(c);
+	if (!good)
+		return cli_error("%s: %s", url.shown, why);
+	if (!f->quiet)
+		printf("%s: %s windows joined to %s\n", url.shown,
+		       text_count(number[0], sizeof(number[0]), windows),
+		       text_count(number[1], sizeof(number[1]), joined));
+	return CLI_OK;
+}
+
 static int trim(const struct fleet_command *f, const char *address)
 {
 	struct server_url url;
@@ -77,15 +118,12 @@ static int trim(const struct fleet_command *f, const char *address)
 	enum clickhouse_failure failure;
 	char why[CLICKHOUSE_WHY], number[FIGURE_TEXT];
 	uint64_t processes = 0;
-	struct timespec now;
 	bool good;
 
 	if (!c)
 		return CLI_FAILED;
-	clock_gettime(CLOCK_REALTIME, &now);
 	good = fleet_schema_check(c, &url, &failure, why) &&
-	       fleet_trim(c, &url, (int64_t)now.tv_sec * 1000000000 + now.tv_nsec - f->keep_ns,
-			  &processes, why);
+	       fleet_trim(c, &url, before(f->keep_ns), &processes, why);
 	clickhouse_close(c);
 	if (!good)
 		return cli_error("%s: %s", url.shown, why);
@@ -105,7 +143,7 @@ int cmd_fleet(int argc, char **argv)
 	static const struct {
 		const char *name;
 		int (*run)(const struct fleet_command *, const char *);
-	} jobs[] = {{"init", init}, {"list", list}, {"trim", trim}};
+	} jobs[] = {{"init", init}, {"list", list}, {"rollup", rollup}, {"trim", trim}};
 	struct fleet_command f = {0};
 	int status = options_take(&fleet_option_table, &f, argc, argv);
 	size_t job = 0;
@@ -116,7 +154,7 @@ int cmd_fleet(int argc, char **argv)
 	       (optind >= argc || strcmp(argv[optind], jobs[job].name) != 0))
 		job++;
 	if (job == sizeof(jobs) / sizeof(*jobs))
-		return cli_usage("say what to do: 'init', 'list' or 'trim'");
+		return cli_usage("say what to do: 'init', 'list', 'rollup' or 'trim'");
 	if (optind + 2 != argc)
 		return cli_usage("name one database, as clickhouse://HOST/DATABASE");
 	if (jobs[job].run != list && (f.by || f.json))
@@ -126,5 +164,12 @@ int cmd_fleet(int argc, char **argv)
 	if ((jobs[job].run == trim) != (f.keep_ns != 0))
 		return cli_usage(f.keep_ns ? "--keep is for trim"
 					   : "trim: say how much to keep, as --keep 30d");
+	if ((jobs[job].run == rollup) != (f.older_ns != 0))
+		return cli_usage(f.older_ns ? "--older is for rollup"
+					    : "rollup: say which windows to join, as --older 7d");
+	if (f.to_ns && (jobs[job].run != rollup || DAY_NS % f.to_ns))
+		return cli_usage(jobs[job].run != rollup
+				     ? "--to is for rollup"
+				     : "--to: a day is no multiple of it; take 5m, 1h or 1d");
 	return jobs[job].run(&f, argv[optind + 1]);
 }

@@ -11,6 +11,7 @@
 
 #include "convert/import/heap_profile.h"
 #include "fleet/fleet_groups.h"
+#include "fleet/fleet_rollup.h"
 #include "fleet/row_binary.h"
 #include "format/numbering.h"
 
@@ -327,8 +328,8 @@ static bool choose_windows(struct fetch *f, const char *sql, bool times)
 		     "(SELECT o, arraySort(groupArray((e, b, p, s))) AS a FROM "
 		     "(SELECT min(push) AS p, argMin(end_ns, push) AS e, argMin(begin_ns, "
 		     "push) AS b, argMin(share, push) AS s, any(process) AS o FROM %s.windows "
-		     "WHERE %s GROUP BY window) GROUP BY o))",
-		     when, f->url->database, sql) > 0;
+		     "WHERE %s GROUP BY window HAVING argMin(exact, push) != %d) GROUP BY o))",
+		     when, f->url->database, sql, FLEET_JOINED) > 0;
 	free(when);
 	return good || no_memory(f);
 }

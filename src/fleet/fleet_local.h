@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The rows that are on the server that is asked, and statements that change them there. */
+#ifndef MAYFLY_FLEET_LOCAL_H
+#define MAYFLY_FLEET_LOCAL_H
+
+#include <stdint.h>
+
+#include "fleet/clickhouse.h"
+
+/* The end of the names of this server's own tables: "_local" where they are parts of a cluster's, else "".
+ * NULL: why[CLICKHOUSE_WHY]. */
+const char *fleet_local(struct clickhouse *c, const char *database, char *why);
+
+/* A statement whose answer is a number, or none: 0. */
+bool fleet_count(struct clickhouse *c, uint64_t *number, char *why, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* ALTER TABLE ... DELETE: the server deletes in the background; returns when it has. */
+bool fleet_delete(struct clickhouse *c, const char *database, char *why, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+#endif
