@@ -9,7 +9,7 @@ import os
 import re
 import subprocess
 
-from harness import (Folder, MAYFLY, SOURCE, Skip, case, cases, check, info, main, mayfly, record,
+from harness import (Folder, MAYFLY, SOURCE, Skip, case, cases, check, info, main, mayfly, program, record,
                      report, run, same, sane, unchanged)
 
 PYTHON = "/usr/bin/python3"
@@ -323,6 +323,32 @@ def a_forked_child_inherits():
 @case
 def the_python_after_an_exec_has_its_frames():
     near(by_name(recorded("executes"))["bytes"]["estimate"], 300000, "bytes")
+
+
+def libpython():
+    """Debian's, that belongs to PYTHON."""
+    version()
+    done = run([PYTHON, "-c", "import sysconfig as s; print(s.get_config_var('LIBDIR'), s.get_config_var('MULTIARCH'),"
+                              " s.get_config_var('INSTSONAME'))"])
+    folder_of, arch, name = done.out.decode().split()
+    for path in (os.path.join(folder_of, name), os.path.join(folder_of, arch, name)):
+        if os.path.exists(path):
+            return path
+    raise Skip("there is no shared libpython")
+
+
+@cases(["-x", "--interval=256"])
+def a_libpython_that_is_opened_later(option):
+    """And closed, while the program goes on allocating."""
+    words = ["lists", "texts", "generators"]
+    command = [program("embed_python"), libpython(), APP, *words]
+    trace = folder / "embedded.mayfly"
+    unchanged(command, trace, option, "--force")
+    sane(trace, 100)
+    held = by_name(trace)
+    for name in ("list", "slots", "bytes", "string", "generator"):
+        near(held.get(name, {"estimate": 0})["estimate"], HELD[name], name, 0.02 if option == "-x" else 0.25)
+    check("pool-mapped" in mayfly("info", trace).text, "no blocks of pymalloc")
 
 
 @cases(["test_gc", "test_generators"])

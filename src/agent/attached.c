@@ -357,6 +357,7 @@ static void lead_parts_back(enum part from, enum part to)
 
 /* ---- libraries that come later ---- */
 
+void (*bypass_opened)(void);
 HIDDEN void *attached_real_dlsym;
 HIDDEN void *attached_dlsym_first(void *handle, const char *name);
 
@@ -386,6 +387,8 @@ void *attached_dlsym_first(void *handle, const char *name)
 		attached_real_dlsym = find_first("dlsym", NULL);
 	if (atomic_load(&agent_state) != AGENT_ON)
 		return NULL;
+	if (opened && bypass_opened)
+		bypass_opened();
 	if (opened || atomic_load(&unfinished)) {
 		bool force = atomic_exchange(&unfinished, false);
 

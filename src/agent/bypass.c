@@ -51,9 +51,10 @@ extern __typeof(_dl_find_object) _dl_find_object __attribute__((weak));
 HIDDEN void *bypass_real_dlsym;
 HIDDEN void *bypass_dlsym_first(void *handle, const char *name);
 
-static bool entries;				    /* the allocator has functions of its own */
-static _Atomic bool deep;			    /* a library was opened with RTLD_DEEPBIND */
-static __thread bool opened;			    /* by this thread, and not looked at since */
+static bool entries;	     /* the allocator has functions of its own */
+static _Atomic bool deep;    /* a library was opened with RTLD_DEEPBIND */
+static __thread bool opened; /* by this thread, and not looked at since */
+void (*bypass_opened)(void);
 static _Atomic unsigned long long loaded, unloaded; /* libraries, at the last look */
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 
@@ -366,9 +367,9 @@ void bypass_dlopen(int mode)
 {
 	walk *walk_libraries = libraries_walk();
 
+	opened = true;
 	if (!(mode & RTLD_DEEPBIND))
 		return;
-	opened = true;
 	/* Another thread's first one waits, or its library would be among those before. */
 	if (deep || !lock())
 		return;
@@ -400,8 +401,12 @@ void *bypass_dlsym_first(void *handle, const char *name)
 
 	if (!bypass_real_dlsym)
 		bypass_real_dlsym = real_dlsym(RTLD_NEXT, "dlsym");
+	if (UNLIKELY(opened) && bypass_opened && atomic_load(&agent_state) == AGENT_ON)
+		bypass_opened();
 	if (UNLIKELY(deep || entries))
 		look_at_libraries();
+	else
+		opened = false;
 	if (handle == RTLD_NEXT || !name || atomic_load(&agent_state) != AGENT_ON)
 		return NULL;
 	hook = handle == RTLD_DEFAULT ? NULL : hooks_find(name);

@@ -7,12 +7,18 @@
 
 #include <stdbool.h>
 
+#include "agent/agent.h"
+
 /* When the agent is loaded. False: the program never calls the hooks, but a malloc of its own, and
  * reports no blocks either. */
 bool bypass_start(void);
 
 /* This thread is about to open a library. */
 void bypass_dlopen(int mode);
+
+/* Called in dlsym, in a thread that has opened a library since: its constructors have run. NULL: nobody
+ * waits for a library. Set by python.c. */
+HIDDEN extern void (*bypass_opened)(void);
 
 /* This thread is about to load a library into another namespace. */
 void bypass_dlmopen(void);

@@ -21,7 +21,6 @@
  */
 #include "agent/python/pymalloc.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <string.h>
 
@@ -288,8 +287,6 @@ PYMALLOC_WRAPPERS(obj, DOMAIN_OBJ)
 
 /* ---- which of them ---- */
 
-typedef void exchange(int domain, struct allocator *allocator);
-
 static const struct allocator any_wrappers[DOMAINS] = {
     [DOMAIN_MEM] = {NULL, mem_malloc, mem_calloc, mem_realloc, mem_free},
     [DOMAIN_OBJ] = {NULL, obj_malloc, obj_calloc, obj_realloc, obj_free},
@@ -299,7 +296,7 @@ static const struct allocator pymalloc_wrappers[DOMAINS] = {
     [DOMAIN_OBJ] = {NULL, obj_pymalloc, obj_pycalloc, obj_pyrealloc, NULL},
 };
 
-static exchange *get_allocator, *set_allocator; /* PyMem_GetAllocator, PyMem_SetAllocator */
+static pymalloc_exchange *get_allocator, *set_allocator;
 
 static bool is_ours(const void *function, enum domain which)
 {
@@ -376,32 +373,26 @@ static void unwrap(enum domain which)
 		set_allocator(which, &under[which]);
 }
 
-static bool find_exchanges(void)
-{
-	void *get = dlsym(RTLD_DEFAULT, "PyMem_GetAllocator");
-	void *set = dlsym(RTLD_DEFAULT, "PyMem_SetAllocator");
-
-	memcpy(&get_allocator, &get, sizeof(get));
-	memcpy(&set_allocator, &set, sizeof(set));
-	return get && set;
-}
-
 void pymalloc_unwrap(void)
 {
 	atomic_store(&python_code_frees_seen, false);
-	if (!find_exchanges())
-		return;
 	unwrap(DOMAIN_MEM);
 	unwrap(DOMAIN_OBJ);
 }
 
-void pymalloc_wrap(bool again)
+void pymalloc_wrap(pymalloc_exchange *get, pymalloc_exchange *set)
 {
-	if (!find_exchanges())
-		return;
-	wrap(DOMAIN_MEM, again);
-	wrap(DOMAIN_OBJ, again);
+	get_allocator = get;
+	set_allocator = set;
+	wrap(DOMAIN_MEM, false);
+	wrap(DOMAIN_OBJ, false);
+}
+
+void pymalloc_wrap_again(void)
+{
+	wrap(DOMAIN_MEM, true);
+	wrap(DOMAIN_OBJ, true);
 	/* The interpreter is up: its allocators stay. */
-	if (again && agent_exact)
+	if (agent_exact)
 		atomic_store(&python_code_frees_seen, true);
 }

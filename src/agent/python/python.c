@@ -23,9 +23,11 @@
  * lock; not while the interpreter ends, as the main thread then frees the states of others.
  */
 #include <dlfcn.h>
+#include <errno.h>
 #include <link.h>
 #include <string.h>
 
+#include "agent/bypass.h"
 #include "agent/cpu/sys.h"
 #include "agent/image.h"
 #include "agent/life.h"
@@ -258,7 +260,7 @@ static void wrap_again(const char *thread)
 	static _Atomic bool done;
 
 	if (thread == python.thread() && !atomic_exchange(&done, true))
-		pymalloc_wrap(true);
+		pymalloc_wrap_again();
 }
 
 static _Atomic uint32_t known_to; /* the process whose spool has the places */
@@ -268,6 +270,7 @@ static void python_mix(struct writer *w)
 	const char *thread = own_state();
 	struct chain *c;
 
+	atomic_thread_fence(memory_order_acquire); /* of find(), in another thread */
 	if (!w->mixing && !agent_sandboxed)
 		w->mixing = sys_memory(sizeof(struct mixing));
 	if (!w->mixing)
@@ -294,25 +297,49 @@ static void python_mix(struct writer *w)
 
 /* ---- start ---- */
 
+/* The executable or library that has the interpreter. */
+struct interpreter {
+	struct image image;
+	char path[1024]; /* "": the executable */
+	bool late;	 /* it may be a library that the program has opened */
+};
+
 static int look_for_interpreter(struct dl_phdr_info *info, size_t size, void *to)
 {
+	struct interpreter *found = to;
+
 	(void)size;
-	return slots_image(info, to) && image_find(to, "Py_GetVersion");
+	if (!slots_image(info, &found->image) || !image_find(&found->image, "Py_GetVersion"))
+		return 0;
+	strncat(found->path, info->dlpi_name, sizeof(found->path) - 1);
+	return 1;
 }
 
-/* Finds the executable or library that has the interpreter, without dlsym: where that finds nothing,
- * it leaves a message for the program's dlerror(), in a block of the program's malloc. */
-static bool find_interpreter(struct image *o)
+/* Finds it without dlsym: where that finds nothing, it leaves a message for the program's dlerror(), in a
+ * block of the program's malloc. */
+static bool find_interpreter(struct interpreter *found)
 {
 	int (*walk)(int (*)(struct dl_phdr_info *, size_t, void *), void *) = NULL;
 
 	REAL_LOOK_UP(walk, dl_iterate_phdr);
-	return walk && walk(look_for_interpreter, o);
+	return walk && walk(look_for_interpreter, found);
 }
 
-static bool look_up(const char *name, void *function)
+/* Another thread may be just loading the library, and the program may close it. This waits for the
+ * loader's lock, and the library stays for good. */
+static bool keep(const struct interpreter *found)
 {
-	void *p = dlsym(RTLD_DEFAULT, name);
+	void *(*open)(const char *, int) = NULL;
+
+	REAL_LOOK_UP(open, dlopen);
+	return !*found->path ||
+	       (open && open(found->path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE));
+}
+
+/* One that was opened late may have been opened with RTLD_LOCAL, so that only it itself knows. */
+static bool look_up(const struct interpreter *in, const char *name, void *function)
+{
+	void *p = in->late ? image_find(&in->image, name) : dlsym(RTLD_DEFAULT, name);
 
 	memcpy(function, &p, sizeof(p));
 	return p;
@@ -333,12 +360,12 @@ enum {
 	BYTECODE = 41,
 };
 
-static const char *read_offsets(void)
+static const char *read_offsets(const struct interpreter *in)
 {
 	const char *runtime;
 	const uint64_t *o;
 
-	if (!look_up("_PyRuntime", &runtime) || memcmp(runtime, "xdebugpy", 8) != 0)
+	if (!look_up(in, "_PyRuntime", &runtime) || memcmp(runtime, "xdebugpy", 8) != 0)
 		return "its layout is not known";
 	o = (const uint64_t *)(runtime + 16);
 	if (o[FREE_THREADED])
@@ -363,7 +390,7 @@ static const char *read_offsets(void)
 #define UNKNOWN_VERSION "only those of CPython 3.11, 3.12 and 3.13 are known"
 
 /* struct _ts, _PyInterpreterFrame and PyCodeObject of 64-bit systems, without Py_DEBUG. */
-static const char *find_layout(uint32_t minor)
+static const char *find_layout(const struct interpreter *in, uint32_t minor)
 {
 	python.current = 56;
 	switch (minor) {
@@ -382,64 +409,94 @@ static const char *find_layout(uint32_t minor)
 		python_layout = (struct python_layout){112, 128, 136, 68, 192, 40, 56};
 		return NULL;
 	case 13:
-		return read_offsets();
+		return read_offsets(in);
 	}
 	return UNKNOWN_VERSION;
 }
 
 /* NULL: the frames can be read. */
-static const char *find_python(const struct image *interpreter)
+static const char *find_python(const struct interpreter *in)
 {
 	const unsigned long *version;
 	const char *why = UNKNOWN_VERSION;
 
-	if (look_up("Py_Version", &version) && *version >> 24 == 3) {
+	if (look_up(in, "Py_Version", &version) && *version >> 24 == 3) {
 		python.minor = *version >> 16 & 0xff;
-		why = find_layout(python.minor);
+		why = find_layout(in, python.minor);
 	}
 	if (why)
 		return why;
-	if (image_find(interpreter, "_Py_NegativeRefcount"))
+	if (image_find(&in->image, "_Py_NegativeRefcount"))
 		return "it is a debug build";
-	if (!look_up(python.minor < 13 ? "_PyThreadState_UncheckedGet"
+	if (!look_up(in,
+		     python.minor < 13 ? "_PyThreadState_UncheckedGet"
 				       : "PyThreadState_GetUnchecked",
 		     &python.thread) ||
-	    !look_up("PyGILState_GetThisThreadState", &python.own_thread) ||
-	    !look_up("Py_IsInitialized", &python.is_initialized) ||
-	    !look_up(python.minor < 13 ? "_Py_IsFinalizing" : "Py_IsFinalizing",
+	    !look_up(in, "PyGILState_GetThisThreadState", &python.own_thread) ||
+	    !look_up(in, "Py_IsInitialized", &python.is_initialized) ||
+	    !look_up(in, python.minor < 13 ? "_Py_IsFinalizing" : "Py_IsFinalizing",
 		     &python.is_finalizing) ||
-	    !look_up("PyCode_Type", &python_code_type))
+	    !look_up(in, "PyCode_Type", &python_code_type))
 		return "its functions were not found";
 	return NULL;
 }
 
-static void find(void)
+static void note_unknown(const char *why)
 {
+	char note[128] = "Python frames are unknown: ";
+
+	strncat(note, why, sizeof(note) - strlen(note) - 1);
+	spool_note(note);
+}
+
+static void find_late(void);
+
+static void find(bool late)
+{
+	struct interpreter in = {.late = late};
+	pymalloc_exchange *get, *set;
 	struct dl_find_object own;
-	struct image interpreter;
 	const char *why;
 
-	if (agent_config.no_python || _dl_find_object((void *)find, &own) ||
-	    !find_interpreter(&interpreter))
+	if (agent_config.no_python || _dl_find_object((void *)find, &own))
 		return;
+	bypass_opened = find_late;
+	if (!find_interpreter(&in) || (late && !keep(&in)))
+		return;
+	bypass_opened = NULL;
 	own_start = (uintptr_t)own.dlfo_map_start;
 	own_size = (uintptr_t)own.dlfo_map_end - own_start;
-	why = find_python(&interpreter);
+	why = find_python(&in);
 	if (why) {
-		char note[128] = "Python frames are unknown: ";
-
-		strncat(note, why, sizeof(note) - strlen(note) - 1);
-		spool_note(note);
+		note_unknown(why);
 		return;
 	}
 	known_to = spool_header->attached ? 0 : spool_header->pid;
+	atomic_thread_fence(memory_order_release);
 	spool_mix = python_mix;
-	pymalloc_wrap(false);
+	if (look_up(&in, "PyMem_GetAllocator", &get) && look_up(&in, "PyMem_SetAllocator", &set))
+		pymalloc_wrap(get, set);
+}
+
+/* A library was opened. */
+static void find_late(void)
+{
+	static atomic_flag looking = ATOMIC_FLAG_INIT;
+	int error = errno;
+
+	if (self.busy || agent_sandboxed || atomic_flag_test_and_set(&looking))
+		return;
+	self.busy = BUSY_AGENT;
+	if (bypass_opened)
+		find(true);
+	self.busy = BUSY_NOT;
+	atomic_flag_clear(&looking);
+	errno = error;
 }
 
 void python_start(void)
 {
-	find();
+	find(true);
 }
 
 void python_stop(void)
@@ -455,6 +512,6 @@ __attribute__((constructor)) static void start(void)
 	if (!life_start())
 		return;
 	self.busy = BUSY_AGENT;
-	find();
+	find(false);
 	self.busy = BUSY_NOT;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Frames of Python, in a program that the agent was attached to while it ran: see python.c. In others
- * this begins by itself. */
+ * this begins by itself, also when the program opens libpython later. */
 #ifndef MAYFLY_PYTHON_H
 #define MAYFLY_PYTHON_H
 
