@@ -176,7 +176,7 @@ def text_of_the_report():
         work = script(here, WORK)
         record([lua, work, "wrap"], here / "t.mayfly", "--ocaml=0.015625")
         text = run([MAYFLY, "report", here / "t.mayfly"]).out.decode()
-        check("the runtime's heap 1 in" in text and "OCaml" not in text and "JIT" not in text, text)
+        check("lua's heap 1 in" in text and "OCaml" not in text and "JIT" not in text, text)
 
 
 if __name__ == "__main__":

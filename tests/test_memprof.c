@@ -626,6 +626,11 @@ static void test_ignore(void)
 		mayfly_memprof_freed(p, t, 0x1000 + i);
 	mayfly_memprof_run(t);
 	CHECK(tally.deallocs == 500);
+	CHECK(mayfly_memprof_set_name(p, "") == MAYFLY_MEMPROF_INVALID);
+	CHECK(mayfly_memprof_set_name(
+		  p, "a name of more bytes than the sixty-three that the library keeps") ==
+	      MAYFLY_MEMPROF_INVALID);
+	CHECK(mayfly_memprof_set_name(p, "tiny") == 0);
 	mayfly_memprof_detach(t, NULL);
 	mayfly_memprof_destroy(p);
 	host.unit_bytes = 3;

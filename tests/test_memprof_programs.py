@@ -65,6 +65,9 @@ def recorded():
         bytes_of = {row["function"]: row["total"]["bytes"]["estimate"] for row in rows}
         for function in ("tree", "run_tree"):
             check(abs(bytes_of[function] / (8 * 7 * TREE_NODES) - 1) < 0.1, function, bytes_of)
+        named = {row["label"]: row["total"]["bytes"]["estimate"]
+                 for row in report(trace, "--metric", "allocated", "--by", "label:heap", "--heap", "ocaml")["rows"]}
+        check(list(named) == ["minigc"] and abs(named["minigc"] / (8 * 7 * TREE_NODES) - 1) < 0.1, named)
         lines = report(trace, "--metric", "allocated", "--by", "line")["rows"]
         check(any("programs.c" in str(row) for row in lines), lines)
         check(b"JIT" not in run([program("../src/cli/mayfly"), "report", trace]).out,

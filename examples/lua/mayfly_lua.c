@@ -171,6 +171,7 @@ static int start_engine(void)
 	sampler = profile ? mayfly_memprof_attach(profile) : NULL;
 	if (!sampler)
 		return 0;
+	mayfly_memprof_set_name(profile, "lua");
 	mayfly_memprof_trace(profile); /* does nothing without mayfly record */
 	return 1;
 }

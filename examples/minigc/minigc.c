@@ -102,6 +102,7 @@ struct gc_heap *gc_heap_new(void)
 		free(heap);
 		return NULL;
 	}
+	mayfly_memprof_set_name(heap->profile, "minigc");
 	heap->nurseries = map(2 * GC_THREADS * GC_AREA_WORDS);
 	heap->next_major = FIRST_MAJOR;
 	pthread_mutex_init(&heap->lock, NULL);

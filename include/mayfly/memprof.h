@@ -140,6 +140,11 @@ struct mayfly_memprof_thread {
 
 /* A profile, for one heap. NULL: no memory, or `host` is invalid. */
 struct mayfly_memprof *mayfly_memprof_create(const struct mayfly_memprof_host *host);
+/*
+ * Names the heap ("lua") for the reports: its blocks in a trace have the label heap=NAME. To be called
+ * before mayfly_memprof_trace(). INVALID: an empty name, or one of more than 63 bytes.
+ */
+int mayfly_memprof_set_name(struct mayfly_memprof *profile, const char *name);
 /* All threads must be detached. Blocks that are still tracked are discarded. */
 void mayfly_memprof_destroy(struct mayfly_memprof *profile);
 
@@ -349,6 +354,9 @@ struct mayfly_agent_heaps {
 			      const uint64_t *addresses);
 	void (*promoted)(uint64_t kept);
 	void (*freed)(uint64_t kept);
+	/* allocated(), in a heap of this name. */
+	uint64_t (*allocated_in)(const char *heap, const struct mayfly_memprof_block *block,
+				 uint64_t bytes, const uint64_t *addresses);
 };
 
 #ifdef __GNUC__

@@ -49,6 +49,27 @@ bool trace_is_runtime_frame(const struct mayfly_frame *frame)
 	       frame->address >> 32 == SPOOL_RUNTIME_CODE >> 32;
 }
 
+/* The only value of the label heap=NAME; NULL: there is none, or there are several. */
+static const char *only_heap_name(const struct mayfly_trace *trace)
+{
+	const char *name = NULL;
+
+	for (size_t set = 1; set < mayfly_trace_info(trace)->label_sets; set++) {
+		const struct mayfly_label *label;
+		size_t count = 0;
+
+		label = mayfly_trace_labels(trace, set, &count);
+		for (size_t i = 0; i < count; i++) {
+			if (strcmp(label[i].key, "heap") != 0)
+				continue;
+			if (name && strcmp(name, label[i].value) != 0)
+				return NULL;
+			name = label[i].value;
+		}
+	}
+	return name;
+}
+
 const char *trace_heap_owner(const struct mayfly_trace *trace)
 {
 	const struct mayfly_info *info = mayfly_trace_info(trace);
@@ -56,8 +77,11 @@ const char *trace_heap_owner(const struct mayfly_trace *trace)
 	for (size_t i = 0; info->heaps & MAYFLY_HEAPS_OCAML && i < info->frames; i++) {
 		const struct mayfly_frame *frame = mayfly_trace_frame(trace, i);
 
-		if (frame && trace_is_runtime_frame(frame))
-			return "the runtime";
+		if (frame && trace_is_runtime_frame(frame)) {
+			const char *name = only_heap_name(trace);
+
+			return name ? name : "the runtime";
+		}
 	}
 	return "OCaml";
 }

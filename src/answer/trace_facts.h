@@ -21,7 +21,8 @@ bool trace_has_pools(const struct mayfly_info *info);
 
 /* A frame that a runtime with mayfly/memprof.h has named, which knows its callers, too. */
 bool trace_is_runtime_frame(const struct mayfly_frame *frame);
-/* Whose heaps those are that are not malloc's: "OCaml" or "the runtime". */
+/* Whose heaps those are that are not malloc's: "OCaml", the name that another runtime has given its heap,
+ * or "the runtime". */
 const char *trace_heap_owner(const struct mayfly_trace *trace);
 
 /* The number of intervals that a trace of snapshots has counters for; 0 for other traces. */

@@ -4,6 +4,7 @@
  * runtimes", has the reasons.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "memprof/codes.h"
 #include "memprof/forks.h"
@@ -32,6 +33,17 @@ struct mayfly_memprof *mayfly_memprof_create(const struct mayfly_memprof_host *h
 	pthread_mutex_init(&p->lock, NULL);
 	forks_add(p);
 	return &p->open;
+}
+
+int mayfly_memprof_set_name(struct mayfly_memprof *profile, const char *name)
+{
+	struct profile *p = (struct profile *)profile;
+	size_t length = strlen(name);
+
+	if (length == 0 || length >= sizeof(p->name))
+		return MAYFLY_MEMPROF_INVALID;
+	memcpy(p->name, name, length + 1);
+	return 0;
 }
 
 void mayfly_memprof_destroy(struct mayfly_memprof *profile)

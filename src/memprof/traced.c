@@ -11,7 +11,8 @@ static const struct mayfly_agent_heaps *find_agent(void)
 	const struct mayfly_agent_heaps *agent;
 
 	MAYFLY_TABLE_(agent, "mayfly_agent_heaps");
-	return agent && agent->size >= sizeof(*agent) ? agent : NULL;
+	return agent && agent->size >= offsetof(struct mayfly_agent_heaps, allocated_in) ? agent
+											 : NULL;
 }
 
 static void *trace_alloc(void *client, const struct mayfly_memprof_block *block)
@@ -23,7 +24,11 @@ static void *trace_alloc(void *client, const struct mayfly_memprof_block *block)
 
 	for (uint32_t i = 0; i < block->depth; i++)
 		addresses[i] = codes_address(p->codes, &p->host, block->frames[i], agent);
-	kept = agent->allocated(block, block->size * p->host.unit_bytes, addresses);
+	if (p->name[0] && agent->size >= sizeof(*agent))
+		kept = agent->allocated_in(p->name, block, block->size * p->host.unit_bytes,
+					   addresses);
+	else
+		kept = agent->allocated(block, block->size * p->host.unit_bytes, addresses);
 	return kept ? (void *)(uintptr_t)kept : MAYFLY_MEMPROF_IGNORE;
 }
 

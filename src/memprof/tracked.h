@@ -82,6 +82,7 @@ struct profile {
 	struct mayfly_memprof open; /* first */
 	struct profile *next;	    /* in the list of forks.c */
 	struct mayfly_memprof_host host;
+	char name[64]; /* "": none */
 	pthread_mutex_t lock;
 	_Atomic uint64_t epoch; /* odd: sampling */
 	struct session *session;

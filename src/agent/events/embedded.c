@@ -11,6 +11,7 @@
 
 #include "agent/agent.h"
 #include "agent/events/runtime_blocks.h"
+#include "agent/labels.h"
 #include "agent/life.h"
 #include "agent/path.h"
 #include "agent/records.h"
@@ -124,8 +125,8 @@ static uint32_t take_stack(struct writer *w, const struct mayfly_memprof_block *
 	return n;
 }
 
-static uint64_t allocated(const struct mayfly_memprof_block *block, uint64_t bytes,
-			  const uint64_t *addresses)
+static uint64_t allocated_in(const char *heap, const struct mayfly_memprof_block *block,
+			     uint64_t bytes, const uint64_t *addresses)
 {
 	int error;
 	struct writer *w = enter(&error);
@@ -135,11 +136,19 @@ static uint64_t allocated(const struct mayfly_memprof_block *block, uint64_t byt
 		runtime_blocks_drop();
 		return 0;
 	}
+	labels_set_pool(heap ? labels_number("heap", heap) : 0);
 	if (!life_dormant() && (w->packet || spool_room(w, 1)))
 		runtime_blocks_record(w, bytes, block->n_samples, heap_of[block->source],
 				      take_stack(w, block, addresses), &kept);
+	labels_set_pool(0);
 	leave(error);
 	return (uint64_t)kept;
+}
+
+static uint64_t allocated(const struct mayfly_memprof_block *block, uint64_t bytes,
+			  const uint64_t *addresses)
+{
+	return allocated_in(NULL, block, bytes, addresses);
 }
 
 static void promoted(uint64_t kept)
@@ -172,4 +181,5 @@ EXPORT const struct mayfly_agent_heaps mayfly_agent_heaps = {
     .allocated = allocated,
     .promoted = promoted,
     .freed = freed,
+    .allocated_in = allocated_in,
 };
