@@ -756,6 +756,20 @@ def old_windows_are_joined(what):
         same(int(s.ask("SELECT count() FROM fleet.windows")), len(fleet))
 
 
+@case
+def windows_of_several_shares_stay():
+    """They say when the share changed."""
+    with server() as s:
+        good("fleet", "init", "-q", s.url())
+        put_rows(s, "windows", WINDOW_COLUMNS + ", share", [
+            "('2023-11-14', 'api', 'host', %d, %d, %d, %d, %d, 0, 1000, %g)" % (
+                process, process * 8 + i, (process * 8 + i) << 40, i * SECOND, (i + 1) * SECOND, share)
+            for process, shares in ((1, (1, 0.5, 1)), (2, (0.5, 0.5))) for i, share in enumerate(shares)])
+        same(rolled(s, "--older", "1d", "--to", "1m"), (2, 1))
+        same(s.ask("SELECT process, share, begin_ns FROM fleet.windows WHERE exact < 2 ORDER BY process, begin_ns").splitlines(),
+             ["1\t1\t0", "1\t0.5\t%d" % SECOND, "1\t1\t%d" % (2 * SECOND), "2\t0.5\t0"])
+
+
 @cases(["-x", "-i4K"])
 def windows_are_joined_while_they_come(options):
     """Two at once, again and again beside pushes of the same process: it counts once."""

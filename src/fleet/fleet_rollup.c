@@ -32,7 +32,8 @@ static bool no_memory(const struct rollup *r)
 
 /* ---- which ---- */
 
-/* A row for each window to be joined: its push, the one of the joined window, and the one that counts in its
+/* Where a process was chosen with several shares, windows stay as they are: they say when the share changed.
+ * A row for each window to be joined: its push, the one of the joined window, and the one that counts in its
  * place. The new numbers are a little below the old ones, as the smallest counts. */
 #define PLAN	   "push UInt64, joined UInt64, gone UInt64, is_first UInt8, is_last UInt8"
 #define PLAN_BYTES 26
@@ -51,8 +52,9 @@ static char *ask_plan(const struct rollup *r, unsigned day, uint64_t part, uint6
 		"FROM (SELECT min(push) AS p, argMin(begin_ns, push) AS b, argMin(end_ns, push) AS "
 		"e, argMin(exact, push) AS x, argMin(share, push) AS s, any(process) AS o "
 		"FROM %s.windows WHERE day = toDate(%u) AND process %% %" PRIu64 " = %" PRIu64
-		" GROUP BY window) WHERE x != %d GROUP BY o, s, intDiv(b, %" PRId64
-		") HAVING count() > 1 AND max(e) < %" PRId64 ")) FORMAT RowBinary",
+		" GROUP BY window) WHERE x != %d GROUP BY o, intDiv(b, %" PRId64
+		") HAVING count() > 1 AND max(e) < %" PRId64
+		" AND min(s) = max(s))) FORMAT RowBinary",
 		r->url->database, day, parts, part, FLEET_JOINED, r->how->to_ns,
 		r->how->before_ns) < 0) {
 		no_memory(r);
