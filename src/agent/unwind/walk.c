@@ -846,14 +846,16 @@ static inline bool run_walk(struct pass *p)
 				break;
 			continue;
 		}
+		/* Always above sp, which is below `high`: offsets are positive and small. */
 		base = sp;
+		cfa = sp + (entry >> OFFSET_SHIFT) * CPU_CFA_UNIT;
 		if (UNLIKELY(entry & USES_BP)) {
 			base = bp;
-			if (UNLIKELY(bp & 7))
+			cfa += bp - sp;
+			if (UNLIKELY(bp & 7) || UNLIKELY(cfa <= sp))
 				goto cut;
 		}
-		cfa = base + (entry >> OFFSET_SHIFT) * CPU_CFA_UNIT;
-		if (UNLIKELY(cfa - sp - 1 >= high - sp)) {
+		if (UNLIKELY(cfa > high)) {
 			p->high = high;
 			if (!extend_stack(p, sp, cfa))
 				goto cut;
@@ -955,12 +957,18 @@ struct sink {
 	uint32_t at, old_depth;
 };
 
+/* The words that frames[0 .. i) follow from. */
+static inline size_t words_before(const struct walk *w, uint32_t i)
+{
+	return i ? w->words_end[i - 1] : 0;
+}
+
 /* After a mark no words are needed, as the next walk cannot join there. */
 static void put_frame(struct sink *s, const struct walk_frame *frame)
 {
 	struct walk *w = s->w;
 
-	w->words_end[s->at] = s->at ? w->words_end[s->at - 1] : 0;
+	w->words_end[s->at] = (uint16_t)words_before(w, s->at);
 	if (w->common == s->at && s->at < s->old_depth &&
 	    w->frames[s->at].address == frame->address)
 		w->common++;
@@ -974,8 +982,8 @@ static void put_mark(struct sink *s, uint64_t mark)
 	put_frame(s, &frame);
 }
 
-static inline uint32_t put_word(struct walk *w, uint32_t k, uint32_t frame, uintptr_t at,
-				uintptr_t value)
+static inline size_t put_word(struct walk *w, size_t k, uint32_t frame, uintptr_t at,
+			      uintptr_t value)
 {
 	w->words[k].at = at;
 	w->words[k].value = value;
@@ -984,17 +992,17 @@ static inline uint32_t put_word(struct walk *w, uint32_t k, uint32_t frame, uint
 }
 
 /* The words of frames[i]: its return address, and its base pointer if that matters and came from
- * memory. */
-static inline void put_words(struct walk *w, uint32_t i)
+ * memory. k: words_before(w, i). Returns the same of the next frame. */
+static inline size_t put_words(struct walk *w, uint32_t i, size_t k)
 {
 	const struct walk_frame *f = &w->frames[i];
-	uint32_t k = i ? w->words_end[i - 1] : 0;
 
 	k = put_word(w, k, i, cpu_return_from(f->cfa, &f->from),
 		     cpu_return_word(f->address, &f->from));
 	if (f->bp_slot > 7)
 		k = put_word(w, k, i, f->bp_slot & -8ul, f->bp);
 	w->words_end[i] = (uint16_t)k;
+	return k;
 }
 
 /* Puts consecutive scratch frames, last[0] the root-most. Finds, from the outside in, where the
@@ -1005,6 +1013,7 @@ put_run(struct sink *s, const struct walk_frame *last, uint32_t count, uintptr_t
 {
 	struct walk *w = s->w;
 	struct walk_frame *out = &w->frames[s->at];
+	size_t k = words_before(w, s->at);
 	uint32_t at = s->at;
 	uintptr_t matters = s->at ? out[-1].bp_slot & 1 : 0;
 
@@ -1026,7 +1035,7 @@ put_run(struct sink *s, const struct walk_frame *last, uint32_t count, uintptr_t
 		out->bp = last->bp;
 		out->bp_slot = (slot | 1) & -matters;
 		out->from = last->from;
-		put_words(w, at++);
+		k = put_words(w, at++, k);
 		outer_slot = slot;
 	}
 	return outer_slot;
@@ -1089,7 +1098,7 @@ static inline void finish_walk(struct pass *p, bool joined)
 		last = &w->frames[kept - 1];
 		last->bp_slot = last->bp_slot & 1 ? p->bp_slot | 1 : 0;
 		last->from = p->from;
-		put_words(w, kept - 1);
+		put_words(w, kept - 1, words_before(w, kept - 1));
 	}
 	n = walked(p);
 	assemble(p, kept, n);
