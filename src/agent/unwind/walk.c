@@ -785,7 +785,8 @@ static inline void store_word(uintptr_t *place, uintptr_t value)
 
 /*
  * The loop that decides what a walk costs. Its chain of dependent loads per frame is: return
- * address, table entry, next return address.
+ * address, table entry, next return address. A CFA that does not come from bp is above sp, as offsets
+ * are positive and small.
  *
  * true: joined the verified part of the last walk. false: came to an end, see p.
  */
@@ -800,7 +801,7 @@ static inline bool run_walk(struct pass *p)
 	uint64_t mask = t->mask;
 
 	for (;;) {
-		uintptr_t base, cfa, slot, saved;
+		uintptr_t base = sp, cfa, slot, saved;
 		uint64_t entry, where;
 
 		if (UNLIKELY(sp >= join_sp) && joins(p, pc, sp, bp, &join_sp)) {
@@ -846,8 +847,6 @@ static inline bool run_walk(struct pass *p)
 				break;
 			continue;
 		}
-		/* Always above sp, which is below `high`: offsets are positive and small. */
-		base = sp;
 		cfa = sp + (entry >> OFFSET_SHIFT) * CPU_CFA_UNIT;
 		if (UNLIKELY(entry & USES_BP)) {
 			base = bp;
