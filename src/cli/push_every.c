@@ -201,8 +201,8 @@ static void push_one(struct rounds *r, struct followed *f)
 	f->ended = !more;
 	if (seen == ONGOING_UNSEEN)
 		return;
-	switch (push_window(r->with->to, opened.trace, !more, &f->given, more ? push_rss_of(f->pid) : 0,
-			    why)) {
+	switch (push_window(r->with->to, opened.trace, !more, &f->given,
+			    more ? push_rss_of(f->pid) : 0, why)) {
 	case PUSH_GOOD:
 		push_say_window(&r->said, opened.info, f->ended);
 		break;

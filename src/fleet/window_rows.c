@@ -197,7 +197,8 @@ static void put_samples(struct making *m, const struct window_past *past)
 uint64_t window_process(const struct mayfly_trace *trace, const struct window_facts *facts)
 {
 	const struct mayfly_info *info = mayfly_trace_info(trace);
-	uint64_t hash = window_hash(numbering_text(facts->process.service), numbering_text(facts->process.host));
+	uint64_t hash = window_hash(numbering_text(facts->process.service),
+				    numbering_text(facts->process.host));
 
 	hash = window_hash(window_hash(hash, numbering_text(info->program)), info->pid);
 	return window_hash(hash, (uint64_t)info->start_real_ns);

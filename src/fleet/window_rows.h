@@ -20,7 +20,7 @@ struct window_facts {
 	uint64_t push; /* a random number, not 0: of this attempt */
 	struct export_process process;
 	const char *version; /* the program's build-id */
-	int64_t pushed_s; /* now */
+	int64_t pushed_s;    /* now */
 	/* With which its process was chosen for what it recorded since its last window; 1: for certain.
 	 * Its sums are divided by it. */
 	double share;

@@ -138,8 +138,9 @@ static enum push_done push_sight(struct host_push *h, const struct host_process 
 	enum push_done done = PUSH_AWAY;
 
 	if (p->service || !fleet_service_of(to.c, &to.url, s->trace.trace, &facts, &before, why)) {
-		named.service =
-		    p->service ? p->service : before ? before : path_base(info->program);
+		named.service = p->service ? p->service
+				: before   ? before
+					   : path_base(info->program);
 		named.labels = host_process_labels(p, c, named.label);
 		to.process = &named;
 		to.same_share = !(p->share > 0);
