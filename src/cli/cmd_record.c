@@ -164,8 +164,11 @@ static int record(struct record_command *c)
 	int status = RECORD_FAILED;
 	bool good;
 
-	if (!record_occupy_descriptors() || !(r->folder = getcwd(NULL, 0)))
-		return cli_error("cannot start: %s", strerror(errno)), RECORD_FAILED;
+	if (!record_occupy_descriptors())
+		return cli_error("/dev/null: %s", strerror(errno)), RECORD_FAILED;
+	r->folder = getcwd(NULL, 0);
+	if (!r->folder)
+		return cli_error("the current folder: %s", strerror(errno)), RECORD_FAILED;
 	program_inspect(&r->program, r->argv[0]);
 	when_begin(&c->when, r);
 	if (record_choose_preload(r) && record_take_settings(c))
