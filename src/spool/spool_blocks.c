@@ -131,23 +131,16 @@ static bool is_close(const struct spool_stream *s, uint64_t ticks, uint64_t late
 }
 
 /* Nothing is live at its address. If another thread's early RELEASE has just ended a block there,
- * that block was this one's to end, and the other one waits. Unless the other thread had allocated it
- * in place of a live block: that was this one's. */
+ * that block was this one's to end, and the other one waits. */
 static void wait_for_alloc(struct spool_stream *s, const struct stream_waiting *e)
 {
-	struct stream_early *other = ended_slot(s, e->key);
-	bool close = other->key == e->key && other->thread != e->block.thread &&
-		     is_close(s, other->ticks, e->ticks);
+	const struct stream_early *other = ended_slot(s, e->key);
+	bool swap = other->key == e->key && other->thread != e->block.thread &&
+		    is_close(s, other->ticks, e->ticks);
 
-	if (close && other->overlapped) {
-		s->missed_frees--;
-		s->unknown_frees--;
-		other->key = 0;
-		return;
-	}
 	s->early[s->earlies++ % STREAM_MOST_EARLY] =
-	    close ? *other
-		  : (struct stream_early){e->ticks, e->key, e->block.thread, e->block.flags, false};
+	    swap ? *other
+		 : (struct stream_early){e->ticks, e->key, e->block.thread, e->block.flags};
 }
 
 /* The RELEASE that waits for this ALLOC, or NULL. */
@@ -163,22 +156,12 @@ static struct stream_early *find_early(struct spool_stream *s, const struct stre
 	return NULL;
 }
 
-/* The block ends at once. What is live at its address by now, the thread that frees this one has
- * allocated afterwards, early as well. */
-static void pass_by(struct spool_stream *s, struct stream_early *early, int64_t ns,
-		    struct stream_waiting *e)
+/* Ends the block at once. */
+static void end_early(struct spool_stream *s, struct stream_early *early, int64_t ns,
+		      struct live_block *b)
 {
-	struct live_block b = {
-	    .key = e->key,
-	    .size = e->block.size,
-	    .node = e->block.node,
-	    .labels = e->block.labels,
-	    .flags = e->block.flags,
-	    .thread = e->block.thread,
-	};
-
-	stream_hand_alloc(s, ns, &b, &e->block);
-	stream_hand_free(s, ns, &b, early->thread, early->flags);
+	stream_hand_free(s, ns, b, early->thread, early->flags);
+	live_remove(&s->live, live_find(&s->live, b->key));
 	early->key = 0;
 	s->unknown_frees--;
 }
@@ -187,21 +170,18 @@ static void exact_alloc(struct spool_stream *s, struct stream_waiting *e)
 {
 	struct stream_early *early = s->earlies ? find_early(s, e) : NULL;
 	int64_t ns = stream_moment(s, e->ticks);
-	struct live_block *b;
+	struct live_block *b = stream_new_block(s, e->key, ns, e->block.thread, e->block.flags);
 
-	s->last_key[e->block.thread] = e->key;
-	if (early) {
-		pass_by(s, early, ns, e);
-		return;
-	}
-	b = stream_new_block(s, e->key, ns, e->block.thread, e->block.flags);
 	if (!b)
 		return;
 	b->size = e->block.size;
 	b->node = e->block.node;
 	b->labels = e->block.labels;
 	b->ticks = e->ticks;
+	s->last_key[e->block.thread] = e->key;
 	stream_hand_alloc(s, ns, b, &e->block);
+	if (early)
+		end_early(s, early, ns, b);
 }
 
 /* The free of the block before at this address has been found. */
@@ -232,7 +212,6 @@ static void exact_release(struct spool_stream *s, const struct stream_waiting *e
 	uint32_t *place = live_find(&s->live, e->key);
 	struct live_block *b = place ? live_at(&s->live, place) : NULL;
 	uint32_t flags = e->block.flags, thread = e->block.thread;
-	bool overlapped = false;
 
 	if (!b || is_older(s, e, b)) {
 		s->unknown_frees++;
@@ -247,12 +226,10 @@ static void exact_release(struct spool_stream *s, const struct stream_waiting *e
 			missed_no_more(s, b);
 			return;
 		}
-		overlapped = thread == b->thread;
 		b->flags &= ~LIVE_OVERLAPPED;
 	}
 	if (e->early)
-		*ended_slot(s, e->key) =
-		    (struct stream_early){e->ticks, e->key, thread, flags, overlapped};
+		*ended_slot(s, e->key) = (struct stream_early){e->ticks, e->key, thread, flags};
 	if (thread == b->thread && s->last_key[thread] == e->key)
 		flags |= MAYFLY_FLAG_TEMPORARY;
 	stream_hand_free(s, stream_moment(s, e->ticks), b, thread, flags);

@@ -78,7 +78,6 @@ struct stream_waiting {
 struct stream_early {
 	uint64_t ticks, key;
 	uint32_t thread, flags;
-	bool overlapped; /* the block was taken for one in place of a live one */
 };
 
 /* What is known of a thread number. */
