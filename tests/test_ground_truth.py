@@ -114,7 +114,7 @@ def exact_while_it_runs():
 
 @case
 def handed_over_at_once():
-    """Another thread frees each block at once. Its clock may be read before that of the allocation."""
+    """Another thread frees each block at once, so the clocks of two CPUs must agree on the order."""
     count = 300000
     with Folder() as here:
         record([program("handed_over"), str(count)], here / "t.mayfly", "-x")

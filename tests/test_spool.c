@@ -807,58 +807,6 @@ static void missed_and_late_frees(void)
 	spool_file_free(f);
 }
 
-/* A CPU has read the clock early for the free of another thread's block. */
-static void early_frees(void)
-{
-	struct spool_file *f = exact_file();
-	struct spool_writer *w = spool_writer_new(f, 100), *v = spool_writer_new(f, 101);
-	struct reading *r = open_online(f);
-	const struct sample *s;
-
-	spool_writer_release(v, 10000, 0x1000, SPOOL_RELEASE_EARLY | SPOOL_FLAG_REALLOC);
-	spool_writer_alloc(v, 10100, 0x1010, 0, 0, deep, 1);
-	spool_writer_alloc(w, 10300, 0x1000, 1, 0, deep, 1);
-	/* Not early, too long before, or of the same thread: the block is from before the start. */
-	spool_writer_release(v, 20000, 0x2000, 0);
-	spool_writer_alloc(w, 20300, 0x2000, 2, 0, deep, 1);
-	spool_writer_release(v, 30000, 0x3000, SPOOL_RELEASE_EARLY);
-	spool_writer_alloc(w, 40500, 0x3000, 3, 0, deep, 1);
-	spool_writer_release(w, 41000, 0x4000, SPOOL_RELEASE_EARLY);
-	spool_writer_alloc(w, 41300, 0x4000, 4, 0, deep, 1);
-	/* w frees block 5 and allocates block 6 in its place, which v frees: before that, as it seems. */
-	spool_writer_alloc(w, 50000, 0x5000, 5, 0, deep, 1);
-	spool_writer_release(v, 52000, 0x5000, SPOOL_RELEASE_EARLY);
-	spool_writer_release(w, 52100, 0x5000, SPOOL_RELEASE_EARLY);
-	spool_writer_alloc(w, 52200, 0x5000, 6, 0, deep, 1);
-	/* Only the first block there. */
-	spool_writer_alloc(w, 52300, 0x5000, 7, 0, deep, 1);
-	spool_writer_alloc(w, 60000, 0x6000, 8, 0, deep, 1);
-	spool_writer_alloc(w, 61000, 0x6000, 9, 0, deep, 1);
-	spool_writer_alloc(w, 62000, 0x7000, 10, 0, deep, 1);
-	round_at(r, 70000);
-	/* These were written late: of block 8, which is not missed; of block 10. */
-	spool_writer_release(v, 60900, 0x6000, SPOOL_RELEASE_EARLY);
-	spool_writer_release(v, 61800, 0x7000, SPOOL_RELEASE_EARLY);
-	round_at(r, 80000);
-	finish(r, NULL);
-	s = r->w->sample;
-	CHECK(r->w->samples == 11 && r->w->frees == 5 && unknown(r) == 4);
-	CHECK(r->t->info.missed_frees == 0);
-	CHECK(s[1].time_ns == 10300 && s[1].free_ns == 10300);
-	CHECK(s[1].free_flags == MAYFLY_FLAG_REALLOC && s[1].free_thread == s[0].block.thread);
-	for (int i = 2; i <= 4; i++)
-		CHECK(s[i].free_ns == INT64_MAX);
-	CHECK(s[5].free_ns == 52000);
-	CHECK(s[6].time_ns == 52200 && s[6].free_ns == 52200);
-	CHECK(s[6].free_thread == s[0].block.thread && s[7].free_ns == INT64_MAX);
-	CHECK(s[8].free_ns == 61000 && s[9].free_ns == INT64_MAX);
-	CHECK(s[10].free_ns != INT64_MAX);
-	reading_free(r);
-	free(w);
-	free(v);
-	spool_file_free(f);
-}
-
 /* A realloc whose outcome is not there yet holds its writer, and nobody else. */
 static void reallocs_wait(void)
 {
@@ -1552,7 +1500,6 @@ int main(void)
 	RUN(exact_spool);
 	RUN(exact_deep_stacks);
 	RUN(missed_and_late_frees);
-	RUN(early_frees);
 	RUN(reallocs_wait);
 	RUN(late_commits);
 	RUN(packets_keep_their_order);

@@ -5,12 +5,9 @@
  *   malloc ──> real malloc ──> walk the stack ──> read the clock ──> ALLOC record
  *   free   ──> read the clock ──> RELEASE record ──> real free
  *
- * So the records of one address are written in order, whichever threads write them: no other thread
- * knows a block before its ALLOC, and no other block has its address before its RELEASE. Their times
- * are in order too, except that the CPU may read the clock before an earlier load is done. A record
- * that follows another thread's record may then have a time before that one's, by the time that a
- * load takes. Readers put that right (doc/FORMAT.md, 2.4), which they can as long as each block has
- * an ALLOC. Once some have none, the clock is read in order, at twice the cost.
+ * So the times of all records about one address are in order, whichever threads write them: no
+ * other thread knows a block before its ALLOC, and no other block has its address before its
+ * RELEASE.
  */
 #include "agent/exact.h"
 
@@ -49,50 +46,16 @@ static INLINE uint8_t *put_exact_start(struct writer *w, uint64_t ticks, const v
 	return at;
 }
 
-enum clock_order {
-	CLOCK_NOT_CHOSEN = 0,
-	CLOCK_EARLY = 1, /* the CPU may read it early */
-	CLOCK_IN_ORDER = 2,
-};
-static _Atomic uint8_t clock_order; /* enum clock_order */
-
-static void choose_clock(void)
-{
-	bool complete = atomic_load(&spool_header->attached) != 1;
-	uint8_t none = CLOCK_NOT_CHOSEN;
-
-	atomic_compare_exchange_strong(&clock_order, &none,
-				       agent_use_tsc && complete ? CLOCK_EARLY : CLOCK_IN_ORDER);
-}
-
-/* A block gets no ALLOC, so its RELEASE must not be taken for that of a later one. Called before the
- * program knows the block. */
-static void block_missing(void)
-{
-	atomic_store(&clock_order, CLOCK_IN_ORDER);
-}
-
 /* While there is one thread, its records are in order even if the CPU reads the clock early. A
  * second thread is counted before it allocates, and this reads the count after the pointer to any
  * block that the second thread has passed to us to free. */
-static __attribute__((noinline)) uint64_t read_clock_in_order(void)
+static inline uint64_t read_clock(void)
 {
-	if (!agent_use_tsc)
+	if (UNLIKELY(!agent_use_tsc))
 		return agent_ticks();
-	if (atomic_load_explicit(&agent_threads, memory_order_acquire) <= 1)
+	if (LIKELY(atomic_load_explicit(&agent_threads, memory_order_acquire) <= 1))
 		return cpu_ticks();
 	return cpu_ticks_in_order();
-}
-
-/* *flags: what a RELEASE says about it. */
-static inline uint64_t read_clock(uint32_t *flags)
-{
-	if (LIKELY(atomic_load_explicit(&clock_order, memory_order_relaxed) == CLOCK_EARLY)) {
-		*flags = SPOOL_RELEASE_EARLY;
-		return cpu_ticks();
-	}
-	*flags = 0;
-	return read_clock_in_order();
 }
 
 /* ---- records ---- */
@@ -169,10 +132,6 @@ static COLD struct writer *prepare(void)
 	int error = errno;
 	struct writer *w = life_thread_ready() ? path_writer() : NULL;
 
-	if (w)
-		choose_clock();
-	else
-		block_missing();
 	errno = error;
 	return w;
 }
@@ -190,18 +149,10 @@ static inline struct writer *ready(void)
 
 static COLD void dropped(struct writer *w, bool is_free)
 {
-	if (is_free) {
+	if (is_free)
 		spool_drop_free(w);
-	} else {
-		block_missing();
+	else
 		spool_drop_sample(w);
-	}
-}
-
-static COLD void count_nested(size_t size)
-{
-	block_missing();
-	path_count_nested(size);
 }
 
 /* Counts a block more or fewer. The shared count may lag by some hundred, as writing it is slow. */
@@ -219,13 +170,11 @@ static INLINE bool record_alloc(void *block, size_t size, const struct walk_star
 				uint32_t flags)
 {
 	struct writer *w = ready();
-	uint32_t order;
 	uint64_t ticks;
 
 	if (UNLIKELY(!w))
 		return false;
 	if (UNLIKELY(!spool_enabled())) {
-		block_missing();
 		if (flags & SPOOL_FLAG_REALLOC)
 			put_gone(w);
 		return false;
@@ -241,7 +190,7 @@ static INLINE bool record_alloc(void *block, size_t size, const struct walk_star
 		dropped(w, false);
 		return false;
 	}
-	ticks = read_clock(&order);
+	ticks = read_clock();
 	put_alloc(w, ticks, block, size, flags);
 	count_block(w, 1);
 	if (UNLIKELY(w->walk.truncated))
@@ -262,7 +211,7 @@ __attribute__((noinline)) void exact_block(void *block, size_t size, const struc
 	if (UNLIKELY(!block))
 		return;
 	if (UNLIKELY(!path_enter())) {
-		count_nested(size);
+		path_count_nested(size);
 		return;
 	}
 	record_alloc(block, size, at, flags);
@@ -316,10 +265,9 @@ int exact_posix_memalign(void **out, size_t alignment, size_t size)
 static INLINE void release_block(void *block)
 {
 	if (LIKELY(path_enter())) {
-		uint32_t order;
-		uint64_t ticks = read_clock(&order);
+		uint64_t ticks = read_clock();
 
-		if (record_release(block, ticks, order, RELEASE_BYTES) && allocator_due(ticks))
+		if (record_release(block, ticks, 0, RELEASE_BYTES) && allocator_due(ticks))
 			allocator_look(self.writer, ticks);
 		path_leave();
 	} else {
@@ -343,7 +291,7 @@ HOT void exact_free(void *block)
 void exact_pool_alloc(void *block, size_t size, const struct walk_start *at, uint32_t label)
 {
 	if (UNLIKELY(!path_enter())) {
-		count_nested(size);
+		path_count_nested(size);
 		return;
 	}
 	labels_set_pool(label);
@@ -356,10 +304,7 @@ void exact_pool_alloc(void *block, size_t size, const struct walk_start *at, uin
 void exact_pool_free(void *block)
 {
 	if (LIKELY(path_enter())) {
-		uint32_t order;
-		uint64_t ticks = read_clock(&order);
-
-		if (record_release(block, ticks, order, RELEASE_BYTES))
+		if (record_release(block, read_clock(), 0, RELEASE_BYTES))
 			self.writer->new_blocks++;
 		path_leave();
 	} else {
@@ -370,15 +315,12 @@ void exact_pool_free(void *block)
 /* Before the real realloc, which may free the block. True: a RELEASE was written. */
 static bool release_for_realloc(void *block)
 {
-	uint32_t order;
-	uint64_t ticks;
 	bool written;
 
 	path_enter();
-	ticks = read_clock(&order);
 	/* With room for the record that may have to follow at once. */
 	written =
-	    record_release(block, ticks, order | SPOOL_FLAG_REALLOC, RELEASE_BYTES + ALLOC_BYTES);
+	    record_release(block, read_clock(), SPOOL_FLAG_REALLOC, RELEASE_BYTES + ALLOC_BYTES);
 	/* Not path_leave(): no other record of this writer may come before the next one. */
 	path_leave_quietly();
 	return written;
@@ -418,7 +360,7 @@ static INLINE void end_resize(const struct resize *r, void *result, size_t size,
 {
 	if (UNLIKELY(r->nested)) {
 		if (result)
-			count_nested(size);
+			path_count_nested(size);
 		else if (size && r->released)
 			self.deferred_count--;
 	} else if (LIKELY(result)) {

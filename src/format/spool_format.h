@@ -259,7 +259,7 @@ struct spool_packet {
  * bytes as two bits of the first byte say (code w: 1 << w bytes), little endian.
  *
  *   first byte: bit 7 set; bit 6: 0 ALLOC, 1 RELEASE; bits 0-1 width of time; bits 2-3 width of
- *               address; bits 4-5 ALLOC: width of size; RELEASE: flags (1 realloc, 2 early)
+ *               address; bits 4-5 ALLOC: width of size; RELEASE: flags (1 realloc)
  *   time        zigzag of ticks since the previous time in this packet
  *   address     zigzag of the difference of SPOOL_TURN(address) to the previous one in this packet
  *               (0 at first)
@@ -393,7 +393,6 @@ static inline uint32_t spool_alloc_flags(uint32_t word)
 #define SPOOL_FLAG_REALLOC   1u /* SAMPLE, FREE: part of a realloc of a sampled block */
 #define SPOOL_FLAG_TEMPORARY 2u /* FREE: by the allocating thread, with no allocation between */
 #define SPOOL_FLAG_UNDO	     4u /* ALLOC: the realloc before it failed */
-#define SPOOL_RELEASE_EARLY  2u /* RELEASE: its time may be before that of the block's ALLOC */
 
 /* SAMPLE, bits 4-6 of the flags. For those of OCaml, the interval is the header's
  * ocaml_interval_log2 and hits are those of a Bernoulli trial on each word. */

@@ -118,57 +118,8 @@ struct live_block *stream_new_block(struct spool_stream *s, uint64_t key, int64_
 	return b;
 }
 
-/* ---- frees whose time is too early ---- */
-
-static struct stream_early *ended_slot(struct spool_stream *s, uint64_t key)
-{
-	return &s->ended[numbering_mix(key) % STREAM_ENDED];
-}
-
-static bool is_close(const struct spool_stream *s, uint64_t ticks, uint64_t later)
-{
-	return ticks - later + s->early_ticks <= 2 * s->early_ticks;
-}
-
-/* Nothing is live at its address. If another thread's early RELEASE has just ended a block there,
- * that block was this one's to end, and the other one waits. */
-static void wait_for_alloc(struct spool_stream *s, const struct stream_waiting *e)
-{
-	const struct stream_early *other = ended_slot(s, e->key);
-	bool swap = other->key == e->key && other->thread != e->block.thread &&
-		    is_close(s, other->ticks, e->ticks);
-
-	s->early[s->earlies++ % STREAM_MOST_EARLY] =
-	    swap ? *other
-		 : (struct stream_early){e->ticks, e->key, e->block.thread, e->block.flags};
-}
-
-/* The RELEASE that waits for this ALLOC, or NULL. */
-static struct stream_early *find_early(struct spool_stream *s, const struct stream_waiting *e)
-{
-	for (size_t i = 0; i < s->earlies && i < STREAM_MOST_EARLY; i++) {
-		struct stream_early *early = &s->early[i];
-
-		if (early->key == e->key && early->thread != e->block.thread &&
-		    e->ticks <= early->ticks + s->early_ticks)
-			return early;
-	}
-	return NULL;
-}
-
-/* Ends the block at once. */
-static void end_early(struct spool_stream *s, struct stream_early *early, int64_t ns,
-		      struct live_block *b)
-{
-	stream_hand_free(s, ns, b, early->thread, early->flags);
-	live_remove(&s->live, live_find(&s->live, b->key));
-	early->key = 0;
-	s->unknown_frees--;
-}
-
 static void exact_alloc(struct spool_stream *s, struct stream_waiting *e)
 {
-	struct stream_early *early = s->earlies ? find_early(s, e) : NULL;
 	int64_t ns = stream_moment(s, e->ticks);
 	struct live_block *b = stream_new_block(s, e->key, ns, e->block.thread, e->block.flags);
 
@@ -180,8 +131,6 @@ static void exact_alloc(struct spool_stream *s, struct stream_waiting *e)
 	b->ticks = e->ticks;
 	s->last_key[e->block.thread] = e->key;
 	stream_hand_alloc(s, ns, b, &e->block);
-	if (early)
-		end_early(s, early, ns, b);
 }
 
 /* The free of the block before at this address has been found. */
@@ -193,32 +142,20 @@ static void missed_no_more(struct spool_stream *s, struct live_block *b)
 
 /*
  * Blocks of one address follow each other, so the block that is live at a RELEASE is nearly always
- * the one that is released. There are three exceptions. A record that a signal handler wrote late is
- * older than the live block. Where the ticks of two CPUs differ, or a CPU has read them early, the
- * live block's ALLOC may have come before this RELEASE of the block before it, which was then taken
- * for missed. And a RELEASE with early ticks may come before its own ALLOC.
+ * the one that is released. There are two exceptions. A record that a signal handler wrote late is
+ * older than the live block. And where the ticks of two CPUs differ, the live block's ALLOC may
+ * have come before this RELEASE of the block before it, which was then taken for missed.
  */
-static bool is_older(const struct spool_stream *s, const struct stream_waiting *e,
-		     const struct live_block *b)
-{
-	bool early = e->early && e->block.thread != b->thread && !(b->flags & LIVE_OVERLAPPED) &&
-		     is_close(s, e->ticks, b->ticks);
-
-	return e->ticks < b->ticks && !early;
-}
-
 static void exact_release(struct spool_stream *s, const struct stream_waiting *e)
 {
 	uint32_t *place = live_find(&s->live, e->key);
 	struct live_block *b = place ? live_at(&s->live, place) : NULL;
 	uint32_t flags = e->block.flags, thread = e->block.thread;
 
-	if (!b || is_older(s, e, b)) {
+	if (!b || e->ticks < b->ticks) {
 		s->unknown_frees++;
 		if (b && b->flags & LIVE_OVERLAPPED)
 			missed_no_more(s, b);
-		else if (!b && e->early)
-			wait_for_alloc(s, e);
 		return;
 	}
 	if (b->flags & LIVE_OVERLAPPED) {
@@ -228,8 +165,6 @@ static void exact_release(struct spool_stream *s, const struct stream_waiting *e
 		}
 		b->flags &= ~LIVE_OVERLAPPED;
 	}
-	if (e->early)
-		*ended_slot(s, e->key) = (struct stream_early){e->ticks, e->key, thread, flags};
 	if (thread == b->thread && s->last_key[thread] == e->key)
 		flags |= MAYFLY_FLAG_TEMPORARY;
 	stream_hand_free(s, stream_moment(s, e->ticks), b, thread, flags);

@@ -24,8 +24,6 @@
 
 #define STREAM_MOST_WAITING 64u
 #define STREAM_MOST_FORKS   64u
-#define STREAM_MOST_EARLY   16u
-#define STREAM_ENDED	    256u
 
 /* What the types or labels of a packet mean, by their ids. Each packet begins a new epoch; slots of
  * older ones are free. */
@@ -71,13 +69,6 @@ struct stream_waiting {
 	uint64_t ticks, key;
 	struct trace_block block; /* RELEASE: only thread and flags */
 	bool release;
-	bool early; /* RELEASE: its time may be before that of the block's ALLOC */
-};
-
-/* A RELEASE that was early: one that has ended a block, or one that waits for its ALLOC. */
-struct stream_early {
-	uint64_t ticks, key;
-	uint32_t thread, flags;
 };
 
 /* What is known of a thread number. */
@@ -123,10 +114,6 @@ struct spool_stream {
 	struct live_table live;
 	struct stream_waiting waiting[STREAM_MOST_WAITING];
 	size_t waiting_count;
-	/* See exact_release(): frees that came before their allocations, as a ring; the latest ones
-	 * that have ended blocks, by their keys. */
-	struct stream_early early[STREAM_MOST_EARLY], ended[STREAM_ENDED];
-	size_t earlies;
 	struct stream_thread *thread;
 	size_t threads, threads_size;
 	struct numbering thread_tids;
@@ -146,7 +133,7 @@ struct spool_stream {
 
 	int64_t now_ns;
 	uint64_t ticks; /* of the latest round */
-	uint64_t inversion_ticks, early_ticks;
+	uint64_t inversion_ticks;
 	uint64_t allocations, frees, inherited, truncated, unknown_frees;
 	uint64_t lost_samples, lost_frees, lost_events;
 	uint64_t

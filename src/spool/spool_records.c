@@ -308,7 +308,7 @@ static void read_alloc_record(struct spool_stream *s, struct stream_writer *w, c
 	e = add_waiting(s, w, turned,
 			(spool_alloc_flags(word) & SPOOL_FLAG_REALLOC ? MAYFLY_FLAG_REALLOC : 0) |
 			    flags_of_heap(turned));
-	e->release = e->early = false;
+	e->release = false;
 	e->block.size = size;
 	e->block.node = stack_node(&w->stack);
 	s->truncated += stack_truncated(&w->stack);
@@ -341,13 +341,9 @@ static bool read_exact(struct spool_stream *s, struct stream_writer *w, uint8_t 
 	w->at = at;
 	w->ticks = w->due;
 	w->turned = turned;
-	if (outcome == GONE) {
-		struct stream_waiting *e =
-		    add_waiting(s, w, SPOOL_UNTURN(turned), realloced ? MAYFLY_FLAG_REALLOC : 0);
-
-		e->release = true;
-		e->early = spool_release_flags(tag) & SPOOL_RELEASE_EARLY;
-	}
+	if (outcome == GONE)
+		add_waiting(s, w, SPOOL_UNTURN(turned), realloced ? MAYFLY_FLAG_REALLOC : 0)
+		    ->release = true;
 	return true;
 }
 
@@ -734,7 +730,6 @@ static void run_exact(struct spool_stream *s, struct stream_writer *w, uint64_t 
 			stream_apply_waiting(s);
 		e = &s->waiting[s->waiting_count];
 		e->release = tag & SPOOL_EXACT_RELEASE;
-		e->early = spool_release_flags(tag) & SPOOL_RELEASE_EARLY;
 		if (e->release) {
 			if (spool_release_flags(tag) & SPOOL_FLAG_REALLOC || next > end)
 				break;

@@ -21,7 +21,6 @@
 
 #define ROUND_RECORDS 262144u /* after about this many, advance() returns once */
 #define INVERSION_NS  1000    /* the largest difference between the ticks of two CPUs */
-#define EARLY_NS      10000   /* a CPU has read ticks early by less than that */
 
 /* ---- who comes next ---- */
 
@@ -250,7 +249,6 @@ static bool take_due(struct spool_stream *s, uint64_t last, uint64_t records)
 		return false;
 	stream_time_notes(s);
 	s->inversion_ticks = (uint64_t)(INVERSION_NS * s->clock.ticks_per_ns);
-	s->early_ticks = (uint64_t)(EARLY_NS * s->clock.ticks_per_ns);
 	more = merge_writers(s, last, records);
 	stream_apply_waiting(s);
 	error = release_packets(s);
