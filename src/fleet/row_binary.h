@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ClickHouse's format RowBinary: values one after the other, in the order of the columns. Of an answer, what
- * is past the end reads as zero, and sets short_. Numbers are written with format/bytes.h. */
+/* ClickHouse's format RowBinary: values one after the other, in the order of the columns. A read past the end
+ * of an answer gives zero and sets short_. Numbers are written with format/bytes.h. */
 #ifndef MAYFLY_ROW_BINARY_H
 #define MAYFLY_ROW_BINARY_H
 

@@ -34,32 +34,46 @@ static bool add_era(struct window_past *past, int64_t end_ns, double share)
 	return true;
 }
 
+static bool take_era(struct window_past *past, struct row_binary *r)
+{
+	int64_t end_ns = (int64_t)row_binary_fixed(r, 8);
+
+	return add_era(past, end_ns, row_binary_real(r));
+}
+
+/* Takes each row of the answer. take: false when there is no memory. */
+static enum clickhouse_failure take_rows(struct clickhouse *c, const char *statement,
+					 bool (*take)(struct window_past *, struct row_binary *),
+					 struct window_past *past, char *why)
+{
+	char *answer = NULL;
+	size_t size = 0;
+	enum clickhouse_failure failure =
+	    clickhouse_run(c, statement, NULL, 0, &answer, &size, why);
+	struct row_binary r = {0};
+
+	if (!failure)
+		r = (struct row_binary){(uint8_t *)answer, (uint8_t *)answer + size, false};
+	while (!failure && r.at < r.end)
+		if (!take(past, &r))
+			failure = no_memory(why);
+	if (!failure && r.short_)
+		failure = not_as_asked(why);
+	free(answer);
+	return failure;
+}
+
 /* Of a process whose windows have several shares. */
 static enum clickhouse_failure fetch_eras(struct clickhouse *c, const struct server_url *url,
 					  uint64_t process, struct window_past *past, char *why)
 {
-	char statement[STATEMENT_BYTES], *answer = NULL;
-	enum clickhouse_failure failure;
-	struct row_binary r = {0};
-	size_t size = 0;
+	char statement[STATEMENT_BYTES];
 
 	snprintf(statement, sizeof(statement),
 		 "SELECT argMin(end_ns, push) AS e, argMin(share, push) FROM %s.windows WHERE "
 		 "process = %" PRIu64 " GROUP BY window ORDER BY e FORMAT RowBinary",
 		 url->database, process);
-	failure = clickhouse_run(c, statement, NULL, 0, &answer, &size, why);
-	if (!failure)
-		r = (struct row_binary){(uint8_t *)answer, (uint8_t *)answer + size, false};
-	while (!failure && r.at < r.end) {
-		int64_t end_ns = (int64_t)row_binary_fixed(&r, 8);
-
-		if (!add_era(past, end_ns, row_binary_real(&r)))
-			failure = no_memory(why);
-	}
-	if (!failure && r.short_)
-		failure = not_as_asked(why);
-	free(answer);
-	return failure;
+	return take_rows(c, statement, take_era, past, why);
 }
 
 static enum clickhouse_failure fetch_end(struct clickhouse *c, const struct server_url *url,
@@ -109,10 +123,7 @@ static bool take_row(struct window_past *past, struct row_binary *r)
 static enum clickhouse_failure fetch_stacks(struct clickhouse *c, const struct server_url *url,
 					    uint64_t process, struct window_past *past, char *why)
 {
-	char statement[STATEMENT_BYTES], *answer = NULL;
-	enum clickhouse_failure failure;
-	struct row_binary r = {0};
-	size_t size = 0;
+	char statement[STATEMENT_BYTES];
 
 	snprintf(statement, sizeof(statement),
 		 "SELECT stack, sum(allocated_bytes), sum(allocated_bytes_variance), "
@@ -120,17 +131,7 @@ static enum clickhouse_failure fetch_stacks(struct clickhouse *c, const struct s
 		 "FROM %s.samples WHERE push IN (SELECT min(push) FROM %s.windows WHERE process = "
 		 "%" PRIu64 " GROUP BY window) GROUP BY stack FORMAT RowBinary",
 		 url->database, url->database, process);
-	failure = clickhouse_run(c, statement, NULL, 0, &answer, &size, why);
-	if (!failure)
-		r = (struct row_binary){(uint8_t *)answer, (uint8_t *)answer + size, false};
-	while (!failure && r.at < r.end) {
-		if (!take_row(past, &r))
-			failure = no_memory(why);
-	}
-	if (!failure && r.short_)
-		failure = not_as_asked(why);
-	free(answer);
-	return failure;
+	return take_rows(c, statement, take_row, past, why);
 }
 
 enum clickhouse_failure window_past_fetch(struct clickhouse *c, const struct server_url *url,
