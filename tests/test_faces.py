@@ -683,6 +683,8 @@ def a_process_that_ran_before():
             told.tell("a", 3)
             began = time.time()
             wait_until(lambda: time.time() > began + 1.5, "time to pass")
+            wait_until(lambda: report(here / "t.spool", "--metric", "allocated")["total"]["bytes"]["estimate"] >= 3 << 20,
+                       "the recorder to have seen them")
             pusher = pushes(s, here / "t.spool")
             line = pusher.stderr.readline().decode()
             check("until now is not pushed" in line, line)
