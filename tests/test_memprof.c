@@ -340,6 +340,25 @@ static void test_large_and_external(void)
 	}
 }
 
+/* A host that asks first draws the same samples as one that does not. */
+static void test_passes(void)
+{
+	uint64_t samples[2], sizes[] = {1, 40, 3, 900};
+
+	for (int asks = 0; asks < 2; asks++) {
+		struct fixture f;
+
+		begin(&f, 0.01, 12, 0);
+		for (uint64_t i = 0; i < 20000; i++)
+			if (!asks || !mayfly_memprof_passes(f.thread, sizes[i % 4]))
+				mayfly_memprof_alloc(f.thread, 4096, sizes[i % 4], 0);
+		mayfly_memprof_run(f.thread);
+		samples[asks] = f.tally.samples[0];
+		end(&f);
+	}
+	CHECK(samples[0] && samples[0] == samples[1]);
+}
+
 /* Gaps much longer than an area, and than the distance of looks: nothing is lost at their ends. */
 static void test_low_rate(void)
 {
@@ -866,6 +885,7 @@ int main(void)
 	RUN(test_single);
 	RUN(test_combined);
 	RUN(test_large_and_external);
+	RUN(test_passes);
 	RUN(test_low_rate);
 	RUN(test_rate_one);
 	RUN(test_short_runs);

@@ -9,9 +9,9 @@
 #include <stddef.h>
 #include <sys/mman.h>
 
-#define HEAP_LEAST 16u		/* bytes of a block, and what its size is a multiple of */
-#define HEAP_MOST  (256u << 10) /* larger blocks have pages of their own */
-#define HEAP_AREA  (4u << 20)	/* bytes that are asked of the kernel at once */
+#define HEAP_LEAST_LOG2 4u	     /* of the bytes of the smallest block */
+#define HEAP_MOST	(256u << 10) /* larger blocks have pages of their own */
+#define HEAP_AREA	(4u << 20)   /* bytes that are asked of the kernel at once */
 
 struct heap_free {
 	struct heap_free *next;
@@ -23,16 +23,17 @@ static char *heap_at, *heap_end;
 /* The list for blocks of so many bytes; *size: what they have. */
 static unsigned heap_list(size_t bytes, size_t *size)
 {
-	size_t step = HEAP_LEAST;
-	unsigned list = 0;
+	unsigned shift = HEAP_LEAST_LOG2, list = 0;
+	size_t step;
 
 	/* Each step is used for four sizes, the first for eight. */
-	while (bytes > 8 * step) {
-		step *= 2;
+	while (bytes > (size_t)8 << shift) {
+		shift++;
 		list += 4;
 	}
-	*size = (bytes + step - 1) / step * step;
-	return list + (unsigned)(*size / step);
+	step = (size_t)1 << shift;
+	*size = (bytes + step - 1) & ~(step - 1);
+	return list + (unsigned)(*size >> shift);
 }
 
 static void *heap_pages(size_t bytes)
@@ -69,15 +70,16 @@ static void *heap_take(size_t bytes)
 
 static void heap_give_back(void *memory, size_t bytes)
 {
-	struct heap_free *block = memory;
+	struct heap_free **list, *block = memory;
 	size_t size;
 
 	if (bytes > HEAP_MOST) {
 		munmap(memory, bytes);
 		return;
 	}
-	block->next = heap_lists[heap_list(bytes, &size)];
-	heap_lists[heap_list(bytes, &size)] = block;
+	list = &heap_lists[heap_list(bytes, &size)];
+	block->next = *list;
+	*list = block;
 }
 
 #endif

@@ -30,9 +30,8 @@ struct coroutine {
 };
 static struct coroutine *running; /* NULL: no script runs */
 
-/* A block of this address modulo 16 is the stack of a coroutine. */
-#define STACK_MARK 8u
-static int stack_moves; /* Lua is having one resized: all that points into it is invalid */
+static int
+    stack_moves; /* Lua is having that of a coroutine resized: all that points into it is invalid */
 
 #ifndef WITHOUT_ENGINE
 
@@ -162,7 +161,7 @@ static uint32_t decode(void *host, uint64_t code, struct mayfly_memprof_place *p
 static int start_engine(void)
 {
 	struct mayfly_memprof_host host = {
-	    .unit_bytes = 8,
+	    .unit_bytes = 1,
 	    .callstack = call_stack,
 	    .decode = decode,
 	};
@@ -176,22 +175,22 @@ static int start_engine(void)
 	return 1;
 }
 
-/* The trace's callbacks run no Lua, so each call is a safe point; after most there is nothing to run. */
-static inline void note_allocated(const void *block, size_t bytes)
+static inline int passes(size_t bytes)
 {
-	uint64_t left = sampler->left;
-
-	mayfly_memprof_alloc(sampler, (uintptr_t)block, (bytes + 7) / 8, 0);
-	if (sampler->left > left)
-		mayfly_memprof_run(sampler);
+	return mayfly_memprof_passes(sampler, bytes);
 }
 
-static inline void note_freed(const void *block)
+/* The trace's callbacks run no Lua, so each call is a safe point; only after a sample is there anything to run. */
+static void note_allocated(const void *block, size_t bytes)
 {
-	if (mayfly_memprof_maybe(profile, (uintptr_t)block)) {
-		mayfly_memprof_freed(profile, sampler, (uintptr_t)block);
-		mayfly_memprof_run(sampler);
-	}
+	mayfly_memprof_alloc(sampler, (uintptr_t)block, bytes, 0);
+	mayfly_memprof_run(sampler);
+}
+
+static void note_freed(const void *block)
+{
+	mayfly_memprof_freed(profile, sampler, (uintptr_t)block);
+	mayfly_memprof_run(sampler);
 }
 
 static void end_engine(void)
@@ -203,6 +202,12 @@ static void end_engine(void)
 
 static int start_engine(void)
 {
+	return 1;
+}
+
+static int passes(size_t bytes)
+{
+	(void)bytes;
 	return 1;
 }
 
@@ -226,35 +231,92 @@ static void end_engine(void)
 /* ---- Lua's allocator ---- */
 
 /*
- * A block that grows counts as a new one, with the stack of now: a table is the line's that fills it.
- * The first block without a kind after that of a coroutine is its stack.
+ * A block that is sampled, or that is the stack of a coroutine, has a word in front that says so, and is
+ * known by its address modulo 16. So the engine is not asked about the others when they are freed.
  */
+#define NOTE_BYTES 8u
+enum { NOTE_STACK = 1, NOTE_SAMPLED = 2 };
+
+static inline int is_noted(const void *block)
+{
+	return (uintptr_t)block % 16 == NOTE_BYTES;
+}
+
+static uint64_t notes_of(const void *block)
+{
+	return is_noted(block) ? ((const uint64_t *)block)[-1] : 0;
+}
+
+static void *take_noted(size_t bytes, uint64_t notes)
+{
+	uint64_t *made = heap_take(bytes + NOTE_BYTES);
+
+	if (!made)
+		return NULL;
+	*made++ = notes;
+	if (notes & NOTE_SAMPLED)
+		note_allocated(made, bytes);
+	return made;
+}
+
+static inline void *take(size_t bytes, uint64_t notes)
+{
+	if (!passes(bytes))
+		return take_noted(bytes, notes | NOTE_SAMPLED);
+	return notes ? take_noted(bytes, notes) : heap_take(bytes);
+}
+
+static void give_back_noted(void *block, size_t bytes)
+{
+	if (notes_of(block) & NOTE_SAMPLED)
+		note_freed(block);
+	heap_give_back((char *)block - NOTE_BYTES, bytes + NOTE_BYTES);
+}
+
+static inline void give_back(void *block, size_t bytes)
+{
+	if (is_noted(block))
+		give_back_noted(block, bytes);
+	else
+		heap_give_back(block, bytes);
+}
+
+/* A block that grows counts as a new one, with the stack of now: a table is the line's that fills it. */
+static void *move(void *block, size_t old_bytes, size_t bytes)
+{
+	uint64_t notes = notes_of(block) & NOTE_STACK;
+	void *made;
+
+	stack_moves = notes != 0;
+	made = take(bytes, notes);
+	stack_moves = 0;
+	if (!made) /* Lua requires that shrinking does not fail. */
+		return bytes <= old_bytes ? block : NULL;
+	memcpy(made, block, old_bytes < bytes ? old_bytes : bytes);
+	give_back(block, old_bytes);
+	return made;
+}
+
+/* The first block without a kind after that of a coroutine is its stack. */
 static void *allocate(void *unused, void *block, size_t old_bytes, size_t bytes)
 {
 	static int stack_comes;
-	int is_stack = block ? (uintptr_t)block % 16 == STACK_MARK : stack_comes && !old_bytes;
-	size_t mark = is_stack ? STACK_MARK : 0;
-	char *made = NULL;
 
 	(void)unused;
-	if (bytes) {
-		made = heap_take(bytes + mark);
-		if (!made) /* Lua requires that shrinking does not fail. */
-			return block && bytes <= old_bytes ? block : NULL;
-		made += mark;
-		stack_moves = block && is_stack;
-		note_allocated(made, bytes);
-		stack_moves = 0;
+	if (!bytes) {
+		if (block)
+			give_back(block, old_bytes);
+		return NULL;
 	}
-	if (!block) { /* old_bytes is the kind of object then */
-		stack_comes = made && old_bytes == LUA_TTHREAD;
-		return made;
+	if (block)
+		return move(block, old_bytes, bytes);
+	/* old_bytes is the kind of object now. */
+	if (stack_comes && !old_bytes) {
+		stack_comes = 0;
+		return take(bytes, NOTE_STACK);
 	}
-	if (made)
-		memcpy(made, block, old_bytes < bytes ? old_bytes : bytes);
-	note_freed(block);
-	heap_give_back((char *)block - mark, old_bytes + mark);
-	return made;
+	stack_comes = old_bytes == LUA_TTHREAD;
+	return take(bytes, 0);
 }
 
 /* ---- the running coroutine ---- */

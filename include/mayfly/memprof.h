@@ -217,13 +217,23 @@ void *mayfly_memprof_carved(struct mayfly_memprof_thread *thread,
 void mayfly_memprof_alloc_slow(struct mayfly_memprof_thread *thread, uintptr_t block, uint64_t size,
 			       uint32_t kind);
 
+/*
+ * 1: an old block of this size is not sampled, and has been counted. 0: alloc() is to be called. For
+ * hosts that mark a sampled block, in its header or its address, and so need not ask when others are freed.
+ */
+static inline int mayfly_memprof_passes(struct mayfly_memprof_thread *thread, uint64_t size)
+{
+	if (size >= thread->left)
+		return 0;
+	thread->left -= size;
+	return 1;
+}
+
 /* An old block. One compare and one subtraction unless it is sampled. */
 static inline void mayfly_memprof_alloc(struct mayfly_memprof_thread *thread, uintptr_t block,
 					uint64_t size, uint32_t kind)
 {
-	if (size < thread->left)
-		thread->left -= size;
-	else
+	if (!mayfly_memprof_passes(thread, size))
 		mayfly_memprof_alloc_slow(thread, block, size, kind);
 }
 
