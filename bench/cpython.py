@@ -71,33 +71,45 @@ for i in range(600000 * N):
 print(sum(seen.values()))
 """,
 }
-NATIVE, RECORDED, OFF = "native", "`mayfly record`", "`MAYFLY=python=off mayfly record`"
+NATIVE, FORWARD, AGENT, RECORDED, OFF = "native", "forward", "agent", "record", "off"
+
+
+def variants(tools, work):
+    """Of each its command before the program, and its environment."""
+    trace, spool = os.path.join(work, "python.mayfly"), os.path.join(work, "python.spool")
+    record = [tools.mayfly, "record", "-q", "--force", "-o", trace, "--"]
+    return {NATIVE: ([], {}),
+            FORWARD: ([], {"LD_PRELOAD": tools.program("forward_pymalloc.so")}),
+            AGENT: ([], {"LD_PRELOAD": tools.agent, "MAYFLY": "output=" + spool}),
+            RECORDED: (record, {}),
+            OFF: (record, {"MAYFLY": "python=off"})}
 
 
 def measure_all(tools, rounds, quick, work, progress):
     scale = 1 if quick else 25
     result = {"rounds": rounds, "runs": {}}
-    trace = os.path.join(work, "python.mayfly")
+    ways = variants(tools, work)
     for name, text in WORKLOADS.items():
         path = os.path.join(work, name + "_bench.py")
         with open(path, "w") as f:
             f.write("N = %d\n" % scale + text)
-        runs = {NATIVE: [], RECORDED: [], OFF: []}
+        runs = {way: [] for way in ways}
         printed = set()
         for number in range(rounds):
-            for variant in measure.rotated(list(runs), number):
+            for way in measure.rotated(list(ways), number):
                 progress("cpython: %s, round %d of %d" % (name, number + 1, rounds))
-                record = [tools.mayfly, "record", "-q", "--force", "-o", trace, "--"]
-                run = measure.Process(tools.spawn, (record if variant != NATIVE else []) + ["/usr/bin/python3", path],
-                                      {"PYTHONHASHSEED": "1", **({"MAYFLY": "python=off"} if variant == OFF else {})},
-                                      measure.CPUS, work).finish()
+                command, env = ways[way]
+                run = measure.Process(tools.spawn, command + ["/usr/bin/python3", path],
+                                      {"PYTHONHASHSEED": "1", **env}, measure.CPUS, work).finish()
                 printed.add((run["status"], run["digest"]))
-                runs[variant].append({key: run[key] for key in ("cpu_s", "foreign")})
+                runs[way].append({key: run[key] for key in ("cpu_s", "foreign")})
+                for file in os.listdir(work):
+                    if file.startswith("python."):
+                        os.unlink(os.path.join(work, file))
         if len(printed) != 1 or printed.pop()[0]:
             result["failed"] = name + ": its output is not the same in all runs"
             return result
         result["runs"][name] = runs
-    os.unlink(trace)
     return result
 
 
@@ -108,11 +120,14 @@ def render(part, heading, table, spread, quiet):
         return lines + ["", data["failed"], ""]
     rows = []
     for name, runs in data["runs"].items():
-        cpu = {variant: [run["cpu_s"] for run in runs[variant]] for variant in runs}
+        cpu = {way: [run["cpu_s"] for run in runs[way]] for way in runs}
         rows.append([name, "%.2f" % measure.median(cpu[NATIVE])] +
                     [spread([a / b for a, b in zip(cpu[one], cpu[other])])
-                     for one, other in ((RECORDED, NATIVE), (OFF, NATIVE), (RECORDED, OFF))])
+                     for one, other in ((FORWARD, NATIVE), (AGENT, NATIVE), (RECORDED, NATIVE), (OFF, NATIVE), (RECORDED, OFF))])
     return lines + [quiet([run["foreign"] for runs in data["runs"].values() for one in runs.values() for run in one]),
-                    "", "CPU time of the program and the recorder, at 512 KiB, Debian's python3. *off*: with "
-                    "`MAYFLY=python=off`, neither the interpreter's frames nor its own blocks.", ""] + \
-        table(["", "native, s", "recorded / native", "off / native", "recorded / off"], rows)
+                    "", "CPU time at 512 KiB, Debian's python3. *forwarding*: wrappers of the interpreter's allocators "
+                    "that only pass on, which is what any hook costs here; *agent*: the program with the agent, no "
+                    "recorder. The others are of the program and the recorder; *off*: with `MAYFLY=python=off`, neither "
+                    "the interpreter's frames nor its own blocks.", ""] + \
+        table(["", "native, s", "forwarding / native", "agent / native", "recorded / native", "off / native", "recorded / off"],
+              rows)
