@@ -190,6 +190,7 @@ char *text_estimate(char *buffer, size_t size, bool utf8, const struct mayfly_es
 
 	if (figure_sureness(&e->bytes, e->samples) != FIGURE_FEW)
 		return text_figure(buffer, size, utf8, &e->bytes, e->samples);
-	return text_format(buffer, size, "seen, %" PRIu64 " %s, at most %s", e->samples,
-			   samples_word(e->samples), text_bytes(text, sizeof(text), e->bytes.high));
+	return text_format(buffer, size, "at most %s, %" PRIu64 " %s",
+			   text_bytes(text, sizeof(text), e->bytes.high), e->samples,
+			   samples_word(e->samples));
 }

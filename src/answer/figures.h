@@ -21,7 +21,7 @@ char *text_percent(char *buffer, size_t size, double part, double whole);
 /* How sure a figure is, which decides how it is shown. */
 enum sureness {
 	FIGURE_NOTHING, /* no sample: "< 1.5 MB" */
-	FIGURE_FEW,	/* "seen, 2 samples, at most 3.8 MB" */
+	FIGURE_FEW,	/* "at most 3.80 MB, 2 samples" */
 	FIGURE_RANGE,	/* "1.1..6.2 MB" */
 	FIGURE_GOOD,	/* "12.3 MB +-18 %" */
 	FIGURE_EXACT,	/* "12.3 MB" */
@@ -36,7 +36,7 @@ char *text_figure_value(char *buffer, size_t size, const struct mayfly_figure *f
 char *text_count_value(char *buffer, size_t size, const struct mayfly_figure *f, uint64_t samples);
 char *text_figure_error(char *buffer, size_t size, bool utf8, const struct mayfly_figure *f,
 			uint64_t samples);
-/* Its bytes in a sentence: text_figure(), or "seen, 2 samples, at most 3.8 MB". */
+/* Its bytes in a sentence: text_figure(), or "at most 3.80 MB, 2 samples". */
 char *text_estimate(char *buffer, size_t size, bool utf8, const struct mayfly_estimate *e);
 const char *samples_word(uint64_t samples); /* "sample" or "samples" */
 

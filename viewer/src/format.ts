@@ -127,7 +127,7 @@ export function countsText(e: Estimate): string {
 /** An estimate in a sentence. */
 export function estimateText(e: Estimate): string {
 	if (!e.bytes || sureness(e.bytes, e.samples) !== "few") return figureText(e.bytes, e.samples);
-	return `seen, ${plural(e.samples, "sample")}, at most ${bytesText(e.bytes.high)}`;
+	return `at most ${bytesText(e.bytes.high)}, ${plural(e.samples, "sample")}`;
 }
 
 /** For tooltips: what the 95 % interval is. */
