@@ -68,19 +68,20 @@ int live_trace_name(struct live_session *s, struct live_trace *live)
 
 /* ---- files ---- */
 
-/* Empty when there is none. */
-static void map_whole(const char *path, struct live_trace *out)
+static int open_file(const char *path)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+}
+
+/* Empty when it is none that has anything. */
+static void map_whole(int fd, struct live_trace *out)
+{
 	struct stat status;
 	void *data = MAP_FAILED;
 
 	*out = (struct live_trace){0};
-	if (fd < 0)
-		return;
 	if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0)
 		data = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_SHARED, fd, 0);
-	close(fd);
 	if (data != MAP_FAILED)
 		*out = (struct live_trace){
 		    .data = data, .size = (size_t)status.st_size, .mapped = true};
@@ -90,13 +91,18 @@ static int live_open_part(const char *spool, struct live_trace *out)
 {
 	size_t stem = strlen(spool) - strlen(".spool");
 	char *path = malloc(stem + sizeof(".part"));
+	int fd;
 
 	if (!path)
 		return MAYFLY_E_MEMORY;
 	memcpy(path, spool, stem);
 	strcpy(path + stem, ".part");
-	map_whole(path, out);
+	fd = open_file(path);
 	free(path);
+	if (fd < 0)
+		return MAYFLY_E_EMPTY;
+	map_whole(fd, out);
+	close(fd);
 	return out->data ? mayfly_trace_open(out->data, out->size, &out->trace) : MAYFLY_E_EMPTY;
 }
 
@@ -114,14 +120,19 @@ static int open_whole_spool(const struct live_trace *map, const char *spool, str
 	return mayfly_trace_open(out->data, out->size, &out->trace);
 }
 
-/* Asks the recorder to write what it has, even if it is little. Who may only read the spool sees
- * less. */
-static void ask_to_write(const char *spool)
+/*
+ * Asks the recorder to write what it has, even if it is little. Who may only read the spool sees less.
+ * spool: open, and known to be one. It is not opened by its path again, as that may lead elsewhere now.
+ */
+static void ask_to_write(int spool)
 {
 	uint64_t until = (uint64_t)(now_ns() + FOLLOWED_NS);
-	int fd = open(spool, O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	char path[32];
 	ssize_t written;
+	int fd;
 
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", spool);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
 	if (fd < 0)
 		return;
 	written =
@@ -141,17 +152,21 @@ int live_trace_open_unnamed(const char *spool, struct live_trace *out)
 	const struct spool_header *h;
 	int64_t opened = now_ns();
 	bool consumed;
-	int error;
+	int fd = open_file(spool), error;
 
 	*out = (struct live_trace){0};
-	map_whole(spool, &map);
+	if (fd < 0)
+		return MAYFLY_E_NOT_A_TRACE;
+	map_whole(fd, &map);
 	h = map.data;
 	if (!h || map.size < sizeof(*h) || !spool_recognise(map.data, map.size) ||
 	    strlen(spool) < sizeof(".spool")) {
 		live_trace_close(&map);
+		close(fd);
 		return MAYFLY_E_NOT_A_TRACE;
 	}
-	ask_to_write(spool);
+	ask_to_write(fd);
+	close(fd);
 	consumed = is_consumed(h);
 	error = consumed ? live_open_part(spool, out) : open_whole_spool(&map, spool, out);
 	/* Packets that the recorder took meanwhile were perhaps written again before they were
