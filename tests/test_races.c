@@ -8,6 +8,7 @@
 #include "agent/cpu/cpu.h"
 #include "agent/cpu/sys.h"
 #include "agent/labels.h"
+#include "agent/latest.h"
 #include "agent/live.h"
 #include "agent/records.h"
 #include "agent/spool.h"
@@ -251,10 +252,76 @@ static void spool(void)
 	unlink(agent_config.output);
 }
 
+/* ---- the latest writers of addresses ---- */
+
+#define ADDRESSES 64u	 /* several of each slot */
+#define TURNS	  50000u /* of each thread */
+
+static struct latest latest;
+static struct address {
+	struct agent_lock lock;
+	uint32_t writer; /* of the latest record */
+} addresses[ADDRESSES];
+static _Atomic uint32_t found;
+
+static uint64_t address_of(uint32_t i)
+{
+	return 0x7f0000000000u + (uint64_t)(i / 4) * 16 + (uint64_t)(i % 4) * LATEST_SLOTS * 16;
+}
+
+/* Who holds the lock has the block: nobody else makes a record about it. */
+static void *take_turns(void *number)
+{
+	uint32_t own = (uint32_t)(uintptr_t)number + 1, random = own;
+
+	pthread_barrier_wait(&all_there);
+	for (uint32_t turn = 0; turn < TURNS; turn++) {
+		uint32_t i = (random = random * 1664525u + 1013904223u) >> 20;
+		struct address *a = &addresses[i % ADDRESSES];
+
+		while (!agent_lock(&a->lock))
+			;
+		for (i = i % ADDRESSES; turn % 3 < 2; turn++) {
+			bool is_own = latest_is_own(&latest, address_of(i), own);
+
+			expect(!is_own || a->writer == own);
+			if (is_own)
+				atomic_fetch_add(&found, 1);
+			a->writer = own;
+		}
+		agent_unlock(&a->lock);
+	}
+	return NULL;
+}
+
+static void latest_writers(void)
+{
+	const uint64_t block = 0x55550000, same_slot = block + LATEST_SLOTS * 16;
+
+	CHECK(!latest_is_own(&latest, block, 1) && latest_is_own(&latest, block, 1));
+	CHECK(!latest_is_own(&latest, block, 2) && !latest_is_own(&latest, block, 1));
+	CHECK(!latest_is_own(&latest, same_slot, 1) && !latest_is_own(&latest, block, 1));
+	latest_forget(&latest, block);
+	CHECK(!latest_is_own(&latest, block, 1));
+	/* A writer, or an address, that does not fit is never found, and replaces what was there. */
+	CHECK(!latest_is_own(&latest, block, LATEST_WRITERS + 1));
+	CHECK(!latest_is_own(&latest, block, LATEST_WRITERS + 1));
+	CHECK(!latest_is_own(&latest, block, 1) && latest_is_own(&latest, block, 1));
+	for (int bit = 48; bit < 61; bit++)
+		for (int i = 0; i < 2; i++)
+			CHECK(!latest_is_own(&latest, block | (uint64_t)1 << bit, 1), "bit %d",
+			      bit);
+	CHECK(!latest_is_own(&latest, block | SPOOL_ADDRESS_POOL, 1));
+	CHECK(latest_is_own(&latest, block | SPOOL_ADDRESS_POOL, 1));
+	in_threads(take_turns);
+	CHECK(found > 0);
+}
+
 int main(void)
 {
 	RUN(live_blocks);
 	RUN(labels);
+	RUN(latest_writers);
 	RUN(spool);
 	DONE();
 }

@@ -18,6 +18,7 @@
 #include "agent/cpu/cpu.h"
 #include "agent/fields.h"
 #include "agent/labels.h"
+#include "agent/latest.h"
 #include "agent/life.h"
 #include "agent/path.h"
 #include "agent/spool.h"
@@ -46,16 +47,40 @@ static INLINE uint8_t *put_exact_start(struct writer *w, uint64_t ticks, const v
 	return at;
 }
 
+/* ---- the clock ---- */
+
+#define EARLY_TICKS (1u << 20) /* more than a CPU reads the clock early */
+
+static struct latest latest;
+
+/* A writer's own records are put in order here, so the CPU may read the clock early when another
+ * thread had no record about the block in between. Else it waits for earlier loads, as the other
+ * thread's clock may have been read just now. */
+static inline uint64_t read_clock_of_threads(struct writer *w, const void *block)
+{
+	uint64_t ticks;
+
+	if (latest_is_own(&latest, (uintptr_t)block, w->number)) {
+		ticks = cpu_ticks();
+		if (UNLIKELY(w->newest_ticks - ticks < EARLY_TICKS))
+			ticks = w->newest_ticks;
+	} else {
+		ticks = cpu_ticks_in_order();
+	}
+	w->newest_ticks = ticks;
+	return ticks;
+}
+
 /* While there is one thread, its records are in order even if the CPU reads the clock early. A
  * second thread is counted before it allocates, and this reads the count after the pointer to any
  * block that the second thread has passed to us to free. */
-static inline uint64_t read_clock(void)
+static inline uint64_t read_clock(struct writer *w, const void *block)
 {
 	if (UNLIKELY(!agent_use_tsc))
 		return agent_ticks();
 	if (LIKELY(atomic_load_explicit(&agent_threads, memory_order_acquire) <= 1))
 		return cpu_ticks();
-	return cpu_ticks_in_order();
+	return read_clock_of_threads(w, block);
 }
 
 /* ---- records ---- */
@@ -190,7 +215,7 @@ static INLINE bool record_alloc(void *block, size_t size, const struct walk_star
 		dropped(w, false);
 		return false;
 	}
-	ticks = read_clock();
+	ticks = read_clock(w, block);
 	put_alloc(w, ticks, block, size, flags);
 	count_block(w, 1);
 	if (UNLIKELY(w->walk.truncated))
@@ -218,25 +243,34 @@ __attribute__((noinline)) void exact_block(void *block, size_t size, const struc
 	path_leave();
 }
 
-static INLINE bool record_release(const void *block, uint64_t ticks, uint32_t flags, size_t room)
+/* ticks: when; 0: now. The writer, or NULL: not recorded. */
+static INLINE struct writer *record_release(const void *block, uint64_t ticks, uint32_t flags,
+					    size_t room)
 {
 	struct writer *w = ready();
 
 	if (UNLIKELY(!w))
-		return false;
+		return NULL;
 	if (UNLIKELY(!spool_room(w, room))) {
 		dropped(w, true);
-		return false;
+		return NULL;
 	}
-	put_release(w, ticks, block, flags);
+	put_release(w, ticks ? ticks : read_clock(w, block), block, flags);
 	count_block(w, -1);
-	return true;
+	return w;
 }
 
 /* A free that a signal handler has left to the end of the path. */
 static void free_exact_later(const struct deferred_free *d)
 {
 	record_release((void *)d->block, d->ticks, 0, RELEASE_BYTES);
+}
+
+/* When the record is written, the block's memory may be another thread's. */
+static COLD bool defer_free(void *block)
+{
+	latest_forget(&latest, (uintptr_t)block);
+	return path_defer_free(block, free_exact_later);
 }
 
 /* ---- the hooks ---- */
@@ -265,13 +299,13 @@ int exact_posix_memalign(void **out, size_t alignment, size_t size)
 static INLINE void release_block(void *block)
 {
 	if (LIKELY(path_enter())) {
-		uint64_t ticks = read_clock();
+		struct writer *w = record_release(block, 0, 0, RELEASE_BYTES);
 
-		if (record_release(block, ticks, 0, RELEASE_BYTES) && allocator_due(ticks))
-			allocator_look(self.writer, ticks);
+		if (LIKELY(w) && allocator_due(w->last_ticks))
+			allocator_look(w, w->last_ticks);
 		path_leave();
 	} else {
-		path_defer_free(block, free_exact_later);
+		defer_free(block);
 	}
 }
 
@@ -283,6 +317,8 @@ void exact_free_block(void *block)
 /* The allocator's own free in a guarded realloc does not count, and neither does free(NULL). */
 HOT void exact_free(void *block)
 {
+	/* The allocator's word before the block may be far away: it comes while we work. */
+	__builtin_prefetch((const char *)block - sizeof(size_t));
 	if (LIKELY(block && block != self.inside))
 		release_block(block);
 	real.free(block);
@@ -304,11 +340,13 @@ void exact_pool_alloc(void *block, size_t size, const struct walk_start *at, uin
 void exact_pool_free(void *block)
 {
 	if (LIKELY(path_enter())) {
-		if (record_release(block, read_clock(), 0, RELEASE_BYTES))
-			self.writer->new_blocks++;
+		struct writer *w = record_release(block, 0, 0, RELEASE_BYTES);
+
+		if (w)
+			w->new_blocks++;
 		path_leave();
 	} else {
-		path_defer_free(block, free_exact_later);
+		defer_free(block);
 	}
 }
 
@@ -319,8 +357,7 @@ static bool release_for_realloc(void *block)
 
 	path_enter();
 	/* With room for the record that may have to follow at once. */
-	written =
-	    record_release(block, read_clock(), SPOOL_FLAG_REALLOC, RELEASE_BYTES + ALLOC_BYTES);
+	written = record_release(block, 0, SPOOL_FLAG_REALLOC, RELEASE_BYTES + ALLOC_BYTES);
 	/* Not path_leave(): no other record of this writer may come before the next one. */
 	path_leave_quietly();
 	return written;
@@ -350,7 +387,7 @@ static INLINE void begin_resize(struct resize *r, void *block)
 	if (!block)
 		r->released = false;
 	else if (UNLIKELY(r->nested))
-		r->released = path_defer_free(block, free_exact_later);
+		r->released = defer_free(block);
 	else
 		r->released = release_for_realloc(block);
 }

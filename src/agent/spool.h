@@ -24,6 +24,7 @@ struct writer {
 	uint8_t *at, *end;	     /* in the packet's body */
 	uint64_t last_ticks, last_id, clock_ticks;
 	uint64_t last_address; /* SPOOL_TURN()ed */
+	uint64_t newest_ticks; /* exact: of its last record, since there are threads */
 	int64_t new_blocks;    /* exact: allocated less released, not told to allocator.h yet */
 	uint32_t depth;	       /* frames of the packet's current stack */
 	bool stack_known;      /* the packet's stack is the walk's latest capture */
