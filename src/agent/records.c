@@ -62,27 +62,19 @@ static void note_truncated(const uint64_t *stack, uint32_t depth)
 		atomic_fetch_add_explicit(&spool_header->truncated_stacks, 1, memory_order_relaxed);
 }
 
-/* Root-most frames that the packet's current stack has, too. */
-static uint32_t ocaml_common(const struct writer *w, const uint64_t *stack, uint32_t depth)
-{
-	uint32_t n = 0, most = w->ocaml_known ? w->ocaml_depth : 0;
-
-	while (n < depth && n < most && stack[n] == w->ocaml_stack[n])
-		n++;
-	return n;
-}
-
 bool records_ocaml_sample(struct writer *w, uint64_t ticks, uint64_t id, uint64_t size,
-			  uint64_t hits, uint32_t heap, const uint64_t *stack, uint32_t depth)
+			  uint64_t hits, uint32_t heap, uint32_t common)
 {
+	uint32_t depth = w->ocaml_depth;
 	size_t bytes = SPOOL_RECORD_BYTES + depth * SPOOL_FRAME_BYTES;
-	uint32_t common;
 
 	if (!spool_room(w, bytes) || !labels_ready(w, bytes)) {
+		w->ocaml_known = false;
 		spool_drop_sample(w);
 		return false;
 	}
-	common = ocaml_common(w, stack, depth);
+	if (!w->ocaml_known)
+		common = 0;
 	*w->at++ = SPOOL_SAMPLE;
 	*w->at++ = (uint8_t)(heap << SPOOL_FLAG_HEAP_SHIFT);
 	spool_put_time(w, ticks);
@@ -92,15 +84,14 @@ bool records_ocaml_sample(struct writer *w, uint64_t ticks, uint64_t id, uint64_
 	spool_put_u(w, w->depth - common);
 	spool_put_u(w, depth - common);
 	for (uint32_t i = common; i < depth; i++)
-		w->at = spool_put_frame(w, w->at, stack[i]);
-	memcpy(w->ocaml_stack + common, stack + common, (depth - common) * sizeof(*stack));
-	w->depth = w->ocaml_depth = depth;
+		w->at = spool_put_frame(w, w->at, w->ocaml_stack[i]);
+	w->depth = depth;
 	w->ocaml_known = true;
 	w->stack_known = false;
 	spool_check_clock(w, ticks);
 	spool_commit(w);
 	atomic_store_explicit(&spool_header->last_ticks, ticks, memory_order_relaxed);
-	note_truncated(stack, depth);
+	note_truncated(w->ocaml_stack, depth);
 	return true;
 }
 

@@ -13,9 +13,10 @@ bool records_sample(struct writer *w, uint64_t ticks, uint64_t id, uint64_t size
 		    uint32_t flags);
 void records_free(struct writer *w, uint64_t ticks, uint64_t id, uint32_t flags);
 
-/* A block in a heap of OCaml's; heap: enum spool_heap. The stack is given from its root. */
+/* A block in a heap of a runtime's; heap: enum spool_heap. Its stack is in w->ocaml_stack, of which
+ * `common` root-most frames are those of the latest one there. */
 bool records_ocaml_sample(struct writer *w, uint64_t ticks, uint64_t id, uint64_t size,
-			  uint64_t hits, uint32_t heap, const uint64_t *stack, uint32_t depth);
+			  uint64_t hits, uint32_t heap, uint32_t common);
 void records_promote(struct writer *w, uint64_t ticks, uint64_t id);
 void records_heap_end(struct writer *w, uint64_t ticks);
 

@@ -368,7 +368,7 @@ static void forget_writers(void)
 		self.writer->lost_samples = self.writer->lost_frees = 0;
 		self.writer->lost_events = 0;
 		self.writer->stack_known = self.writer->ocaml_known = false;
-		self.writer->ocaml_depth = 0;
+		self.writer->ocaml_depth = self.writer->ocaml_slots = 0;
 	}
 }
 

@@ -43,10 +43,12 @@ struct writer {
 	bool labels_said, types_said;
 	uint8_t label_said[SPOOL_LABEL_IDS / 8]; /* bits */
 	bool type_said[SPOOL_EVENT_TYPES];
-	bool ocaml_known; /* the packet's stack is ocaml_stack */
+	bool ocaml_known; /* the packet's stack is the latest one of a runtime's heap: */
 	uint32_t ocaml_depth;
-	uint64_t ocaml_stack[SPOOL_OCAML_FRAMES + 1]; /* the latest one, from the root */
-	uint64_t ocaml_taken[SPOOL_OCAML_FRAMES + 1]; /* for the next one */
+	uint64_t ocaml_stack[SPOOL_OCAML_FRAMES + 1]; /* from the root */
+	/* Its root-most frames as OCaml's runtime has them, in its order: the root is the last. */
+	uint32_t ocaml_slots;
+	uint64_t ocaml_slot[SPOOL_OCAML_FRAMES];
 	/* With Python: the latest capture with the frames of Python in it, from the root. */
 	bool is_mixed;
 	uint32_t mixed_depth, mixed_common;

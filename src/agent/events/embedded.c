@@ -110,19 +110,25 @@ static const uint32_t heap_of[] = {
     [MAYFLY_MEMPROF_EXTERNAL] = SPOOL_HEAP_EXTERNAL,
 };
 
-/* From its root, as the spool has stacks. */
+/* Puts the stack into w->ocaml_stack, from its root. Returns the number of root-most frames that the
+ * one before had, too. */
 static uint32_t take_stack(struct writer *w, const struct mayfly_memprof_block *block,
 			   const uint64_t *addresses)
 {
-	uint32_t n = 0, kept = block->depth;
+	bool cut = block->depth > runtime_blocks.frames;
+	uint32_t kept = cut ? runtime_blocks.frames : block->depth;
+	uint32_t common = 0, before = w->ocaml_depth;
 
-	if (kept > runtime_blocks.frames) {
-		kept = runtime_blocks.frames;
-		w->ocaml_taken[n++] = SPOOL_MARK(SPOOL_MARK_TRUNCATED, 0);
+	w->ocaml_slots = 0;
+	w->ocaml_depth = kept + cut;
+	for (uint32_t n = 0; n < w->ocaml_depth; n++) {
+		uint64_t frame = kept == w->ocaml_depth - n ? addresses[--kept]
+							    : SPOOL_MARK(SPOOL_MARK_TRUNCATED, 0);
+
+		common += common == n && n < before && w->ocaml_stack[n] == frame;
+		w->ocaml_stack[n] = frame;
 	}
-	while (kept > 0)
-		w->ocaml_taken[n++] = addresses[--kept];
-	return n;
+	return common;
 }
 
 static uint64_t allocated_in(const char *heap, const struct mayfly_memprof_block *block,

@@ -62,13 +62,13 @@ void runtime_blocks_drop(void)
 }
 
 bool runtime_blocks_record(struct writer *w, uint64_t bytes, uint64_t hits, uint32_t heap,
-			   uint32_t depth, intptr_t *kept)
+			   uint32_t common, intptr_t *kept)
 {
 	struct spool_header *h = spool_header;
 	uint64_t ticks = agent_ticks(), id;
 
 	id = atomic_fetch_add_explicit(&h->next_sample_id, 1, memory_order_relaxed);
-	if (!records_ocaml_sample(w, ticks, id, bytes, hits, heap, w->ocaml_taken, depth))
+	if (!records_ocaml_sample(w, ticks, id, bytes, hits, heap, common))
 		return false;
 	if (hits > HITS_MOST)
 		hits = HITS_MOST;

@@ -28,10 +28,10 @@ static inline uint32_t runtime_blocks_frames(void)
 	return runtime_blocks.frames + 1;
 }
 
-/* With the stack in w->ocaml_taken, from its root. The writer has a packet. *kept is passed to the
- * other two later. False: the sample was dropped. */
+/* With the stack in w->ocaml_stack, of which `common` root-most frames are as before. The writer has a
+ * packet. *kept is passed to the other two later. False: the sample was dropped. */
 bool runtime_blocks_record(struct writer *w, uint64_t bytes, uint64_t hits, uint32_t heap,
-			   uint32_t depth, intptr_t *kept);
+			   uint32_t common, intptr_t *kept);
 void runtime_blocks_promoted(struct writer *w, intptr_t kept);
 void runtime_blocks_collected(struct writer *w, intptr_t kept);
 

@@ -5,6 +5,7 @@
 #include "agent/ocaml/ocaml_blocks.h"
 
 #include <dlfcn.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "agent/cpu/sys.h"
@@ -39,9 +40,9 @@ static bool add_place(struct places *p, uint64_t address)
 
 	for (;; i++) {
 		_Atomic uint64_t *slot = &p->slot[i & p->mask];
-		uint64_t there = 0;
+		uint64_t there = atomic_load_explicit(slot, memory_order_relaxed);
 
-		if (atomic_compare_exchange_strong(slot, &there, address)) {
+		if (!there && atomic_compare_exchange_strong(slot, &there, address)) {
 			atomic_fetch_add(&p->used, 1);
 			return true;
 		}
@@ -95,17 +96,14 @@ static bool is_new_place(uint64_t address)
 	return p && add_place(p, address);
 }
 
-/* When an address is seen for the first time, writes its module and its place to the spool. Without
- * memory for the table this is left to the recorder's lookup of symbols. */
-static void know(struct writer *w, uint64_t address, uintptr_t slot)
+/* Writes the module and the place of an address to the spool. */
+static COLD void tell_place(struct writer *w, uint64_t address, uintptr_t slot)
 {
 	struct memprof_location at[SPOOL_OCAML_PLACES];
 	struct records_place place[SPOOL_OCAML_PLACES];
 	struct dl_find_object found;
 	uint32_t places;
 
-	if (!is_new_place(address))
-		return;
 	if (!_dl_find_object((void *)(address - 1), &found))
 		modules_note(&found);
 	places = memprof_places(slot, at, SPOOL_OCAML_PLACES);
@@ -122,31 +120,65 @@ static void know(struct writer *w, uint64_t address, uintptr_t slot)
 		records_place(w, agent_ticks(), address, place, places);
 }
 
-/* Puts the stack into ocaml_taken[], from its root. Returns the number of frames. */
+/* When an address is seen for the first time, its place is told. Without memory for the table this is
+ * left to the recorder's lookup of symbols. */
+static void know(struct writer *w, uint64_t address, uintptr_t slot)
+{
+	if (UNLIKELY(is_new_place(address)))
+		tell_place(w, address, slot);
+}
+
+/* ---- stacks ---- */
+
+#define AT_ONCE 32u /* slots */
+
+/* The number of words, at most `most`, that are the same before both ends. */
+static uint32_t same_before(const uint64_t *end, const uint64_t *other, uint32_t most)
+{
+	uint32_t n = 0;
+
+	while (most - n >= AT_ONCE &&
+	       !memcmp(end - n - AT_ONCE, other - n - AT_ONCE, AT_ONCE * sizeof(*end)))
+		n += AT_ONCE;
+	while (n < most && *(end - n - 1) == *(other - n - 1))
+		n++;
+	return n;
+}
+
+/*
+ * Puts the stack into w->ocaml_stack, from its root. Returns the number of root-most frames that the
+ * one before had, too. Slots are compared, not addresses: most of a deep stack is as before, and a
+ * slot always has the same address.
+ */
 static uint32_t take_ocaml_stack(struct writer *w, const struct memprof_block *block)
 {
 	size_t given = memprof_frames(block->callstack);
-	size_t skip = block->skip < given ? block->skip : given, end = given;
-	uint32_t n = 0, same = w->ocaml_depth;
-	uint64_t *stack = w->ocaml_taken;
+	size_t skip = block->skip < given ? block->skip : given;
+	bool cut = given - skip > runtime_blocks.frames;
+	uint32_t slots = cut ? runtime_blocks.frames : (uint32_t)(given - skip), same = 0, n;
+	const uint64_t *slot = (const uint64_t *)block->callstack + skip;
+	uint64_t *end = w->ocaml_slot + SPOOL_OCAML_FRAMES;
 
-	if (given - skip > runtime_blocks.frames) {
-		end = skip + runtime_blocks.frames;
-		stack[n++] = SPOOL_MARK(SPOOL_MARK_TRUNCATED, 0);
-	}
-	for (size_t i = end; i-- > skip;) {
-		uintptr_t slot = memprof_slot(block->callstack, i);
-		uint64_t address = memprof_address(slot);
+	if (cut == (w->ocaml_depth && w->ocaml_stack[0] & SPOOL_MARK_BIT))
+		same =
+		    same_before(slot + slots, end, slots < w->ocaml_slots ? slots : w->ocaml_slots);
+	memcpy(end - slots, slot, (slots - same) * sizeof(*slot));
+	w->ocaml_slots = slots;
+	if (cut)
+		w->ocaml_stack[0] = SPOOL_MARK(SPOOL_MARK_TRUNCATED, 0);
+	n = cut + same;
+	for (uint32_t i = slots - same; i-- > 0;) {
+		uint64_t address = memprof_address(memprof_slot((memprof_value)slot, i));
 
-		if (!address)
-			continue;
-		if (n >= same || w->ocaml_stack[n] != address) {
-			same = 0;
-			know(w, address, slot);
+		if (address) {
+			know(w, address, memprof_slot((memprof_value)slot, i));
+			w->ocaml_stack[n++] = address;
+		} else if (w->ocaml_slots == slots) {
+			w->ocaml_slots = slots - 1 - i; /* further ones have other places */
 		}
-		stack[n++] = address;
 	}
-	return n;
+	w->ocaml_depth = n;
+	return same ? cut + same : 0;
 }
 
 /* ---- blocks ---- */
@@ -154,12 +186,10 @@ static uint32_t take_ocaml_stack(struct writer *w, const struct memprof_block *b
 bool ocaml_blocks_allocated(struct writer *w, const struct memprof_block *block, uint32_t heap,
 			    intptr_t *kept)
 {
-	uint32_t depth;
-
 	if (UNLIKELY(!w->packet) && !spool_room(w, 1)) {
 		spool_drop_sample(w);
 		return false;
 	}
-	depth = take_ocaml_stack(w, block);
-	return runtime_blocks_record(w, block->bytes, block->hits, heap, depth, kept);
+	return runtime_blocks_record(w, block->bytes, block->hits, heap, take_ocaml_stack(w, block),
+				     kept);
 }
