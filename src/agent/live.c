@@ -66,7 +66,7 @@ static bool grow_filter(void)
 	_Atomic uint64_t *bits = sys_memory((mask + 1) / 8);
 	if (!bits)
 		return false;
-	for (size_t i = 0; i < table_size; i++) {
+	for (size_t i = 0; table_used && i < table_size; i++) {
 		if (table[i].block) {
 			uint64_t hash = live_hash(table[i].block);
 			change_bit(bits, hash & mask, true);

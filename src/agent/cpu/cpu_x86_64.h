@@ -6,6 +6,7 @@
 #include <cpuid.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/platform/x86.h>
 
 #include "agent/cpu/step.h"
 
@@ -182,15 +183,23 @@ static inline uint64_t cpu_ticks_in_order(void)
 	return __builtin_ia32_rdtscp(&processor);
 }
 
+/* Not in musl. */
+extern __typeof(__x86_get_cpuid_feature_leaf) __x86_get_cpuid_feature_leaf __attribute__((weak));
+
 static inline bool cpu_ticks_are_invariant(void)
 {
 	unsigned a, b, c, d;
 
-	if (!__get_cpuid(0x80000000u, &a, &b, &c, &d) || a < 0x80000007u)
+	/* What libc has read at its start: in a virtual machine, each cpuid is a call of its host. */
+	if (__x86_get_cpuid_feature_leaf)
+		return CPU_FEATURE_PRESENT(RDTSCP) && CPU_FEATURE_PRESENT(INVARIANT_TSC);
+	if (__get_cpuid_max(0x80000000u, 0) < 0x80000007u)
 		return false;
-	if (!__get_cpuid(0x80000001u, &a, &b, &c, &d) || !(d & 1u << 27))
+	__cpuid(0x80000001u, a, b, c, d);
+	if (!(d & 1u << 27))
 		return false; /* no rdtscp */
-	return __get_cpuid(0x80000007u, &a, &b, &c, &d) && (d & 1u << 8);
+	__cpuid(0x80000007u, a, b, c, d);
+	return d & 1u << 8;
 }
 
 static inline void cpu_relax(void)
