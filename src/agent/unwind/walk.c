@@ -72,8 +72,9 @@
 #define CODE_WIDE	(CODE_ROOT - 3) /* in the side table */
 #define CODE_FIRST	CODE_WIDE
 #define OFFSET_MOST	((int64_t)(CODE_FIRST - 1) * CPU_CFA_UNIT)
-#define TAKEN_OUT	(~0ull) /* an entry that was removed: a key that is never looked up */
-#define TABLE_SMALLEST	(1u << 14)
+#define TAKEN_OUT	(~0ull)	   /* an entry that was removed: a key that is never looked up */
+#define TABLE_SMALLEST	(1u << 11) /* entries lie anywhere, so all its pages are touched soon */
+#define TABLE_SANDBOXED (1u << 14) /* at least, as it cannot grow any more */
 #define TABLE_LARGEST	(1u << 24)
 #define PROBES_MOST	64u
 #define WIDE_SLOTS	(1u << 14)
@@ -206,10 +207,9 @@ static void give_back(struct table *t)
 
 /* The old table stays mapped, for readers still in it, but gives its pages back: there they find
  * nothing and go on to the new one. */
-static void grow_frame_table(struct table *old)
+static void grow_frame_table(struct table *old, uint64_t slots)
 {
 	uint32_t born = atomic_load(&generation);
-	uint64_t slots = (old->mask + 1) * 2;
 	struct table *new, *expected = old;
 
 	if (slots > TABLE_LARGEST || atomic_load(&sandboxed))
@@ -242,7 +242,7 @@ static void keep_entry(uint64_t entry, uint32_t born)
 	struct table *t = atomic_load_explicit(&table, memory_order_acquire);
 
 	if (atomic_load_explicit(&t->used, memory_order_relaxed) * 4 > t->mask) {
-		grow_frame_table(t);
+		grow_frame_table(t, 2 * (t->mask + 1));
 		t = atomic_load_explicit(&table, memory_order_acquire);
 	}
 	if (atomic_load_explicit(&t->used, memory_order_relaxed) * 8 > t->mask * 7)
@@ -1194,6 +1194,10 @@ void walk_forget(struct walk *w)
 
 void walk_enter_sandbox(void)
 {
+	struct table *t = atomic_load(&table);
+
+	if (t && t->mask + 1 < TABLE_SANDBOXED)
+		grow_frame_table(t, TABLE_SANDBOXED);
 	atomic_store(&sandboxed, true);
 }
 

@@ -94,7 +94,7 @@ uint32_t walk_capture(struct walk *w, const struct walk_start *start);
 /* To be called before and after the real dlclose: rules of unmapped code must not be used again. */
 void walk_code_changed(void);
 
-/* After this no system call is made, as a seccomp sandbox was installed: a stack whose bounds are
+/* After this no system call is made, as a seccomp sandbox will be installed: a stack whose bounds are
  * not known yet is captured as its leaf frame and a truncation mark. */
 void walk_enter_sandbox(void);
 
