@@ -28,6 +28,7 @@ struct writer {
 	int64_t new_blocks;    /* exact: allocated less released, not told to allocator.h yet */
 	uint32_t depth;	       /* frames of the packet's current stack */
 	bool stack_known;      /* the packet's stack is the walk's latest capture */
+	bool ocaml_known;      /* the packet's stack is the latest one in ocaml_stack */
 	uint32_t interval_log2;
 	uint32_t lost_samples, lost_frees, lost_events; /* dropped since the last record */
 	uint32_t control_generation, control_interval;	/* at its last event */
@@ -35,25 +36,26 @@ struct writer {
 	struct writer *older;				/* of all */
 	uint32_t number;
 	uint32_t tid;
-	char name[16]; /* of the thread, as last recorded */
+	char name[16];	       /* of the thread, as last recorded */
+	struct mixing *mixing; /* of python.c, to make the next `mixed` */
+	bool is_mixed;
+	uint32_t mixed_depth, mixed_common;
+	uint32_t ocaml_depth, ocaml_slots;
 	/* The labels in force in the packet (of self.label_version), and which TYPE and LABEL
 	 * records the packet has. */
 	uint64_t label_version;
-	uint32_t label[SPOOL_LABELS_MOST], label_count;
+	uint32_t label_count;
 	bool labels_said, types_said;
+	/* Large arrays last: a thread that needs none of them does not touch their pages. */
+	uint32_t label[SPOOL_LABELS_MOST];
 	uint8_t label_said[SPOOL_LABEL_IDS / 8]; /* bits */
 	bool type_said[SPOOL_EVENT_TYPES];
-	bool ocaml_known; /* the packet's stack is the latest one of a runtime's heap: */
-	uint32_t ocaml_depth;
-	uint64_t ocaml_stack[SPOOL_OCAML_FRAMES + 1]; /* from the root */
-	/* Its root-most frames as OCaml's runtime has them, in its order: the root is the last. */
-	uint32_t ocaml_slots;
+	/* The latest stack of a runtime's heap, from the root; and, of its root-most frames, what OCaml's
+	 * runtime has for them, in its order: the root is the last. */
+	uint64_t ocaml_stack[SPOOL_OCAML_FRAMES + 1];
 	uint64_t ocaml_slot[SPOOL_OCAML_FRAMES];
 	/* With Python: the latest capture with the frames of Python in it, from the root. */
-	bool is_mixed;
-	uint32_t mixed_depth, mixed_common;
 	uint64_t mixed[SPOOL_MAX_FRAMES];
-	struct mixing *mixing; /* of python.c, to make the next one */
 	uint64_t cache[SPOOL_CACHE_SIZE];
 	struct walk walk;
 };

@@ -26,7 +26,7 @@ struct places {
 };
 static _Atomic(struct places *) known;
 
-#define PLACES_FIRST 4096u
+#define PLACES_FIRST 1024u
 
 static size_t places_bytes(uint64_t slots)
 {
