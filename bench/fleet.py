@@ -30,15 +30,18 @@ USERS = """<yandex><profiles><default></default></profiles><users><default><pass
 SHARD = "<shard><replica><host>127.0.0.1</host><port>%d</port></replica></shard>"
 # The windows of a day, from what was pushed once: a window of a host has the samples of another recording each time.
 # host: the new one, and with it its service, as its number differs by a multiple of their number.
+# PUSH: the number that a push of the window would have; its random part is that of the old one and of the copy.
+PUSH = """bitOr(bitShiftLeft(toUInt64(intDiv(intDiv({begin} + (w + 1) * {step}, 1000000000) % 86400 * 256, 86400)), 56),
+bitShiftRight(intHash64(bitXor(push, one + 1)), 8))"""
 NEW = """SELECT *, toUInt64(one % {windows}) AS w, toUInt64(intDiv(one, {windows})) AS copy FROM
 (SELECT *, arrayJoin(range(toUInt64({windows} * {copies}))) AS one FROM pushed.{table}_local)"""
 MORE_SAMPLES = """INSERT INTO {to}.samples_local
-SELECT toDate(intDiv({begin} + w * {step}, 1000000000)), service, intHash64(bitXor(push, one + 1)), stack, allocated_bytes, allocated_bytes_variance, allocated_blocks,
+SELECT toDate(intDiv({begin} + w * {step}, 1000000000)), service, {push}, stack, allocated_bytes, allocated_bytes_variance, allocated_blocks,
 allocated_blocks_variance, allocated_samples, live_bytes, live_bytes_variance, live_blocks, live_blocks_variance, live_samples,
 peak_bytes, peak_bytes_variance, peak_blocks, peak_blocks_variance, peak_samples FROM (%s)""" % NEW
 MORE_WINDOWS = """INSERT INTO {to}.windows_local
 SELECT toDate(intDiv({begin} + w * {step}, 1000000000)), service, version, concat('host', toString(number)), intHash64(number + 1), intHash64(bitXor(window, one + 1)),
-intHash64(bitXor(push, one + 1)), program, command, pid, toInt64({begin}) + w * {step}, toInt64({begin}) + (w + 1) * {step}, exact,
+{push}, program, command, pid, toInt64({begin}) + w * {step}, toInt64({begin}) + (w + 1) * {step}, exact,
 interval_bytes, samples, allocated_bytes, live_bytes, peak_bytes, rss_bytes, rss_most_bytes, cpu_ns, labels.key, labels.value,
 pushed, share FROM (SELECT *, toUInt64((toUInt64(substring(host, 5)) + w * {services}) %% {hosts}) + copy * {hosts} AS number
 FROM (%s))""" % NEW
@@ -136,10 +139,11 @@ def rows_of(server, database):
 def make_day(servers, to, hosts, windows, copies):
     """All windows of hosts times copies hosts."""
     step = 86400 * 10**9 // windows
+    times = {"begin": int(time.time()) * 10**9 - windows * step, "step": step}
     for server in servers:
         for table, statement in (("samples", MORE_SAMPLES), ("windows", MORE_WINDOWS)):
             server.ask(statement.format(to=to, table=table, windows=windows, copies=copies, hosts=hosts, services=SERVICES,
-                                        step=step, begin=int(time.time()) * 10**9 - windows * step))
+                                        push=PUSH.format(**times), **times))
         for table in ("stacks", "frames"):
             server.ask("INSERT INTO {0}.{1}_local SELECT * FROM pushed.{1}_local".format(to, table))
 

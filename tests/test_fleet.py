@@ -96,6 +96,10 @@ def twice_counts_once():
         whole = sum(report(trace, "--metric", "allocated")["total"]["bytes"]["estimate"] for trace in traces)
         same(float(s.ask("SELECT sum(allocated_bytes) FROM fleet.samples WHERE " + COUNTED)), whole)
         same(s.ask("SELECT count(DISTINCT window) FROM fleet.windows"), "2")
+        # Numbers of pushes: the time of day at the window's end, and what is random.
+        part = "intDiv(intDiv(end_ns, 1000000000) % 86400 * 256, 86400)"
+        same(s.ask("SELECT count() FROM fleet.windows WHERE bitShiftRight(push, 56) != " + part), "0")
+        same(s.ask("SELECT count() = uniq(push) FROM fleet.windows"), "1")
 
 
 @case

@@ -46,11 +46,9 @@ static enum push_done push_database(const struct push_to *p, const struct mayfly
 	};
 	bool there = false;
 
-	while (!facts.push) {
-		if (getrandom(&facts.push, sizeof(facts.push), 0) != sizeof(facts.push)) {
-			snprintf(why, PUSH_WHY, "no random numbers: %s", strerror(errno));
-			return PUSH_TRACE;
-		}
+	if (getrandom(&facts.random, sizeof(facts.random), 0) != sizeof(facts.random)) {
+		snprintf(why, PUSH_WHY, "no random numbers: %s", strerror(errno));
+		return PUSH_TRACE;
 	}
 	if (program < mayfly_trace_info(trace)->modules)
 		export_build_id(version, mayfly_trace_module(trace, program));

@@ -30,6 +30,7 @@ struct making {
 	struct window_rows *rows;
 	const struct window_facts *facts;
 	int64_t begin_ns;
+	uint64_t push; /* its number */
 	double share;
 	struct stack_sums *sums; /* by number of the stack; those above have none */
 	size_t count, room;
@@ -40,6 +41,19 @@ struct making {
 static void put_day(struct bytes *b, int64_t real_ns)
 {
 	bytes_put_fixed(b, (uint64_t)(real_ns / 1000000000 / DAY_S), 2);
+}
+
+#define DAY_PARTS   256
+#define RANDOM_MOST (((uint64_t)1 << 56) - 1)
+
+/* The time of day of the window's end, in parts of 5.6 minutes, and a random number, together never 0. So the
+ * samples of a service and a day are in the order of time, and a question about a part of it reads little else. */
+static uint64_t push_of(const struct window_facts *facts, const struct mayfly_info *info)
+{
+	int64_t end_s = (info->start_real_ns + info->duration_ns) / 1000000000;
+
+	return (uint64_t)(end_s % DAY_S * DAY_PARTS / DAY_S) << 56 |
+	       (facts->random % RANDOM_MOST + 1);
 }
 
 /* ---- sums ---- */
@@ -171,7 +185,7 @@ static void put_samples(struct making *m, const struct window_past *past)
 
 	put_day(&m->row_begin, m->begin_ns);
 	row_binary_put_text(&m->row_begin, m->facts->process.service);
-	bytes_put_fixed(&m->row_begin, m->facts->push, 8);
+	bytes_put_fixed(&m->row_begin, m->push, 8);
 	for (size_t i = 0; i < stacks->ids.count; i++) {
 		struct stack_sums sums = {0};
 
@@ -232,7 +246,7 @@ static void put_window(const struct making *m, const struct mayfly_info *info, u
 	bytes_put_fixed(b, process, 8);
 	/* Two that push the next window of a process at once push the same one, so one of them counts. */
 	bytes_put_fixed(b, window_hash(process, (uint64_t)begin_ns), 8);
-	bytes_put_fixed(b, facts->push, 8);
+	bytes_put_fixed(b, m->push, 8);
 	row_binary_put_text(b, info->program);
 	put_command(b, info);
 	bytes_put_fixed(b, info->pid, 4);
@@ -265,6 +279,7 @@ int window_rows_make(struct window_rows *w, const struct mayfly_trace *trace,
 	    .rows = w,
 	    .facts = facts,
 	    .begin_ns = past->end_ns ? past->end_ns : info->start_real_ns,
+	    .push = push_of(facts, info),
 	    .share =
 		facts->same_share && past->eras ? past->era[past->eras - 1].share : facts->share,
 	};

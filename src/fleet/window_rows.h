@@ -17,7 +17,7 @@
 
 /* What the trace does not say. */
 struct window_facts {
-	uint64_t push; /* a random number, not 0: of this attempt */
+	uint64_t random; /* its number is made of it: of this attempt */
 	struct export_process process;
 	const char *version; /* the program's build-id */
 	int64_t pushed_s;    /* now */
