@@ -73,7 +73,8 @@ def without_optional_libraries():
 def sanitizers(name):
     need("meson", "ninja", "gcc")
     folder = built(BUILD + "-asan", ["tests/test_" + name], "-Db_sanitize=address,undefined")
-    env = environment(ASAN_OPTIONS="detect_leaks=1:abort_on_error=1",
+    # gcc 13.2's copies of the stack do not keep alignments of 64 (its bug 110027).
+    env = environment(ASAN_OPTIONS="detect_leaks=1:abort_on_error=1:detect_stack_use_after_return=0",
                       UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1",
                       MAYFLY_BUILD=BUILD, MAYFLY_SOURCE=SOURCE)
     result = run([os.path.join(folder, "tests", "test_" + name)], env=env,

@@ -47,7 +47,8 @@ int spool_copy(int fd, uint64_t most, void **data, size_t *size)
 	if (packets > most / SPOOL_PACKET_BYTES)
 		return EFBIG;
 	bytes = SPOOL_HEADER_BYTES + packets * SPOOL_PACKET_BYTES;
-	*data = malloc(bytes);
+	/* As the header asks for; else its reader would copy it once more. */
+	*data = aligned_alloc(_Alignof(struct spool_header), bytes);
 	if (!*data)
 		return ENOMEM;
 	*size = read_at(fd, *data, bytes, 0);
