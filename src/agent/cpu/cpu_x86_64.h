@@ -193,7 +193,7 @@ static inline bool cpu_ticks_are_invariant(void)
 	/* What libc has read at its start: in a virtual machine, each cpuid is a call of its host. */
 	if (__x86_get_cpuid_feature_leaf)
 		return CPU_FEATURE_PRESENT(RDTSCP) && CPU_FEATURE_PRESENT(INVARIANT_TSC);
-	if (__get_cpuid_max(0x80000000u, 0) < 0x80000007u)
+	if ((unsigned)__get_cpuid_max(0x80000000u, 0) < 0x80000007u)
 		return false;
 	__cpuid(0x80000001u, a, b, c, d);
 	if (!(d & 1u << 27))
