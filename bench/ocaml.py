@@ -325,7 +325,7 @@ def start_rows(data):
 
 
 def target_rows(data):
-    rows = start_rows(data) if "start" in data else []
+    rows = ocaml_instructions.target_rows(data) + (start_rows(data) if "start" in data else [])
     for rate, target in TARGETS.items():
         found = [(measure.median(ratios(p, rate, "cpu_s")), smallest(p, rate, "cpu_s"), p["name"])
                  for p in data["programs"] if ratios(p, rate, "cpu_s")]

@@ -46,7 +46,7 @@ def count(tools, command, env, work):
 
 
 def agent_env(tools, rate, work):
-    return {"LD_PRELOAD": tools.agent, "MAYFLY": "output=%s,ocaml=%s" % (os.path.join(work, "counted.%p.spool"), rate)}
+    return {"LD_PRELOAD": tools.agent, "MAYFLY": "output=%s,seed=1,ocaml=%s" % (os.path.join(work, "counted.%p.spool"), rate)}
 
 
 def ways(tools, work):
@@ -108,3 +108,10 @@ def rate_table(data, table):
             "of the program's instructions without it, for 1000 words that the program allocates, and, above *off*, for each "
             "sample that the rate gives on average.", ""] + \
         table(["", "rate", "in all", "null tracker", "in the agent", "for 1000 words", "for a sample"], rows)
+
+
+def target_rows(data):
+    """As in the table, at 1e-5."""
+    found = [(p["name"],) + tuple(rate_cells(p, "1e-5")[:3]) for p in data["programs"] if "instructions" in p]
+    return [["OCaml: instructions at 1e-5, start-up apart: in the agent; in all; in all with a null tracker", "-",
+             ", ".join("%s %s; %s; %s" % (name, own, whole, null) for name, whole, null, own in found)]] if found else []
