@@ -14,6 +14,7 @@ import signal
 import statistics
 import subprocess
 import threading
+import urllib.request
 
 from fleet_server import COUNTED, cluster, fails, figures, free_ports, good, push, server, whole_of, windows
 from harness import (BUILD, MAYFLY, SOURCE, Folder, Skip, case, cases, check, environment, main, program, record, report, run,
@@ -758,6 +759,52 @@ def old_windows_are_joined(what):
             rolled(one, "--older", "1d", "--to", "1d")
         same(rolled_state(s), before)
         same(int(s.ask("SELECT count() FROM fleet.windows")), len(fleet))
+
+
+@case
+def windows_are_joined_while_it_is_asked():
+    """A question is many requests: it begins again when windows that it is about do not count any more."""
+    with server() as s:
+        good("fleet", "init", "-q", s.url())
+        put_fleet(s, random_fleet(random.Random(6)), True, 1 << 40)
+        lengths = ["30s", "1m", "1h"]
+
+        class Between(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                if "allocated_bytes_variance" in self.path and lengths:
+                    rolled(s, "--older", "1d", "--to", lengths.pop(0))
+                request = urllib.request.Request("http://127.0.0.1:%d%s" % (s.http, self.path), body)
+                if self.headers["Content-Type"]:
+                    request.add_header("Content-Type", self.headers["Content-Type"])
+                with urllib.request.urlopen(request) as answer:
+                    text = answer.read()
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
+
+            def log_message(self, *_):
+                pass
+        before = whole_of(s.url())
+        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Between) as between:
+            thread = threading.Thread(target=between.serve_forever)
+            thread.start()
+            try:
+                address = "clickhouse://127.0.0.1:%d/fleet" % between.server_port
+                windows_then = windows(s)
+                check("joined or removed" in fails("report", address), "joined each time")
+                check(windows(s) < windows_then and not lengths, "nothing was joined")
+                same(whole_of(address), before)
+                s.ask("DROP DATABASE fleet")
+                good("fleet", "init", "-q", s.url())
+                put_fleet(s, random_fleet(random.Random(6)), True, 1 << 40)
+                lengths.append("1m")
+                same(whole_of(address), before)
+                check(not lengths, "joined once")
+            finally:
+                between.shutdown()
+                thread.join()
 
 
 @case

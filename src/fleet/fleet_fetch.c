@@ -3,6 +3,7 @@
 #include "fleet/fleet_fetch.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,31 +16,73 @@
 #include "fleet/row_binary.h"
 #include "format/numbering.h"
 
-#define QUESTION_BYTES 65536
-#define STEPS_MOST     1000
-#define STEPS_FITTING  60
-#define NO_NEXT	       "toInt64(9000000000000000000)" /* later than any window's end */
+#define STEPS_MOST	1000
+#define STEPS_FITTING	60
+#define TRIES		3
+#define NO_NEXT		"toInt64(9000000000000000000)" /* later than any end of a window */
+#define SERVICE_LONGEST 200 /* in bytes, to be in the address of a request */
+
+/* A window that counts: what was allocated in it belongs to step k, and what was live at its end counts at
+ * the ends of the steps from k to before `until`. */
+struct moment {
+	uint64_t push, one; /* one: its process, which was chosen with the chance `share` */
+	double share;
+	unsigned day;
+	int32_t k, until;
+};
+
+struct sum {
+	double bytes, blocks;
+};
+
+/* What a stack has in a step. */
+struct point {
+	uint32_t step, next; /* of the same stack, later: its number + 1, or 0 */
+	struct sum of[ERROR_SUMS];
+};
+
+struct stack {
+	size_t first; /* of its frames in fetch.path, leaf first */
+	uint32_t depth;
+	uint32_t point; /* the first one: its number + 1, or 0 */
+	struct sum_error error[ERROR_SUMS];
+};
+
+/* What is asked for at once: the sums by stack of the windows that have something of a kind in a step. The servers
+ * add up in a table of stacks, which fits into a cache of the CPU. One of stacks and steps does not: each row
+ * waits for memory, and takes seven times as long. */
+struct part {
+	enum trace_error_sum kind;
+	uint32_t step;
+	bool certain; /* how certain the sums are, too */
+};
+
 struct fetch {
 	struct clickhouse *c;
 	const struct server_url *url;
+	const char *sql; /* a condition on windows: those that are asked about */
 	char *why;
-	char *counted;	  /* a condition on samples and windows: the windows that count */
-	char *where;	  /* the same for samples, and more that lets the server read less */
-	char *moments;	  /* a table of them: choose_windows() */
+	char *service;	  /* a condition on samples that lets the server read less, or "" */
 	int64_t begin_ns; /* of the first step of time */
 	bool chosen;	  /* some processes stand for others, which were not recorded */
+	bool changed;	  /* windows were joined in the meantime: the sums are of no use */
 	double processes; /* that the sums are divided by: 1, or all */
 	/* Of all stacks; choice: the standard error from that. */
 	double bytes[ERROR_SUMS], variance[ERROR_SUMS], choice[ERROR_SUMS];
 	struct heap_profile profile;
-	struct bytes asked;		  /* the numbers of the stacks of the answer */
-	struct numbering modules, frames; /* by path, by number in the database */
-	uint32_t *frame;		  /* of the trace, by number in `frames` */
-	size_t frame_room;
-	char *stacks_answer;
-	struct numbering stacks;      /* by number in the database */
-	struct row_binary *frames_of; /* by number in `stacks`: in stacks_answer */
-	size_t frames_of_room;
+	struct moment *moment;
+	size_t moments, moment_room;
+	struct point *point;
+	size_t points, point_room;
+	struct part part;
+	struct bytes asked;		 /* the rows that a question is about */
+	unsigned day[2];		 /* if they are moments: the first and the last one's */
+	struct numbering stacks, frames; /* by number in the database */
+	struct numbering modules;	 /* by path */
+	struct stack *stack;		 /* by number in `stacks` */
+	uint32_t *frame;		 /* of the trace, by number in `frames` */
+	uint32_t *path;			 /* frames of all stacks, as numbers in `frames` */
+	size_t stack_room, frame_room, path_length, path_room;
 };
 
 static bool no_memory(const struct fetch *f)
@@ -50,42 +93,71 @@ static bool no_memory(const struct fetch *f)
 
 /* ---- values ---- */
 
-static uint32_t take_string(struct row_binary *r, struct recording *t, uint64_t *hash)
+static uint32_t take_string(struct row_binary *r, struct recording *t)
 {
 	size_t length = row_binary_length(r, 1);
 	uint32_t string = recording_string(t, (const char *)r->at, length);
 
 	r->at += length;
-	if (hash)
-		*hash = string;
 	return string;
 }
 
 /* ---- questions ---- */
 
-/* %s as often as given. An answer for the caller to free; NULL: f->why says why. */
-static char *ask(const struct fetch *f, size_t *size, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+/* An answer in RowBinary, for the caller to free. */
+struct answer {
+	char *text;
+	struct row_binary rows;
+};
 
-static char *ask(const struct fetch *f, size_t *size, const char *format, ...)
+/* columns: of the table `asked`, which has f->asked; NULL: the question is not about it. */
+static bool ask(const struct fetch *f, struct answer *a, const char *columns, const char *format,
+		...) __attribute__((format(printf, 4, 5)));
+
+static bool ask(const struct fetch *f, struct answer *a, const char *columns, const char *format,
+		...)
 {
-	char *statement = malloc(QUESTION_BYTES), *answer = NULL;
+	const struct clickhouse_table table = {"asked", columns, f->asked.at, f->asked.used};
+	enum clickhouse_failure failure;
+	char *statement;
 	va_list list;
+	size_t size;
 	int length;
 
-	if (!statement) {
-		no_memory(f);
-		return NULL;
-	}
+	*a = (struct answer){0};
 	va_start(list, format);
-	length = vsnprintf(statement, QUESTION_BYTES, format, list);
+	length = vasprintf(&statement, format, list);
 	va_end(list);
-	if (length >= QUESTION_BYTES)
-		snprintf(f->why, CLICKHOUSE_WHY, "the question is too long");
-	else if (!clickhouse_run(f->c, statement, NULL, 0, &answer, size, f->why) && !answer)
-		no_memory(f);
+	if (length < 0 || f->asked.failed)
+		return no_memory(f);
+	failure = columns ? clickhouse_ask(f->c, statement, &table, &a->text, &size, f->why)
+			  : clickhouse_run(f->c, statement, NULL, 0, &a->text, &size, f->why);
 	free(statement);
-	return answer;
+	if (!failure)
+		a->rows = (struct row_binary){(uint8_t *)a->text, (uint8_t *)a->text + size, false};
+	return !failure;
+}
+
+/* Takes an answer row by row. */
+static bool take_rows(struct fetch *f, struct answer *a,
+		      bool (*take)(struct fetch *f, struct row_binary *r))
+{
+	bool good = true;
+
+	while (good && a->rows.at < a->rows.end)
+		good = take(f, &a->rows);
+	if (good && a->rows.short_)
+		snprintf(f->why, CLICKHOUSE_WHY, "its answer is cut off");
+	good = good && !a->rows.short_;
+	free(a->text);
+	return good;
+}
+
+static void ask_about(struct fetch *f, const struct numbering *ids)
+{
+	f->asked.used = 0;
+	for (size_t i = 0; i < ids->count; i++)
+		bytes_put_fixed(&f->asked, ids->key[i].word[0], 8);
 }
 
 /* ---- names ---- */
@@ -102,22 +174,18 @@ static uint32_t module_of(struct fetch *f, uint32_t path)
 }
 
 /* Frames that have a name need an address of their own only to differ. */
-static bool add_frame(struct fetch *f, struct row_binary *r)
+static bool take_frame(struct fetch *f, struct row_binary *r)
 {
 	struct recording *t = f->profile.tables;
-	uint64_t id = row_binary_fixed(r, 8), address;
-	struct recording_location place = {.function = take_string(r, t, NULL),
-					   .file = take_string(r, t, NULL)};
-	uint32_t module, number, frame;
-	bool new;
+	uint32_t number = numbering_find(&f->frames, (struct key){{row_binary_fixed(r, 8)}});
+	struct recording_location place = {.function = take_string(r, t),
+					   .file = take_string(r, t),
+					   .line = (uint32_t)row_binary_fixed(r, 4)};
+	uint32_t module = module_of(f, take_string(r, t)), frame;
+	uint64_t address = row_binary_fixed(r, 8);
 
-	place.line = (uint32_t)row_binary_fixed(r, 4);
-	module = module_of(f, take_string(r, t, NULL));
-	address = row_binary_fixed(r, 8);
-	number = numbering_of(&f->frames, (struct key){{id}}, &new);
-	if (number == NUMBERING_NONE ||
-	    !array_reserve(&f->frame, &f->frame_room, number, sizeof(*f->frame)))
-		return no_memory(f);
+	if (number == NUMBERING_NONE)
+		return true;
 	frame = recording_frame(t, MAYFLY_FRAME_CODE, module,
 				place.function ? (uint64_t)1 << 62 | number : address);
 	f->frame[number] = frame;
@@ -126,134 +194,112 @@ static bool add_frame(struct fetch *f, struct row_binary *r)
 	return true;
 }
 
-/* ---- stacks ---- */
-
-/* What a question about the stacks of the answer says: f->asked. */
-#define ASKED "stack IN asked"
-
-/* ask() with them. */
-static char *ask_stacks(const struct fetch *f, size_t *size, const char *format)
-{
-	const struct clickhouse_table table = {"asked", "stack UInt64", f->asked.at, f->asked.used};
-	char *statement, *answer = NULL;
-
-	if (asprintf(&statement, format, f->url->database, f->url->database) < 0) {
-		no_memory(f);
-		return NULL;
-	}
-	if (!clickhouse_ask(f->c, statement, &table, &answer, size, f->why) && !answer)
-		no_memory(f);
-	free(statement);
-	return answer;
-}
-
 static bool fetch_frames(struct fetch *f)
 {
-	size_t size;
-	char *answer = ask_stacks(
-	    f, &size,
-	    "SELECT frame, any(function), any(file), any(line), any(module), any(address) FROM "
-	    "%s.frames WHERE frame IN (SELECT arrayJoin(frames) FROM %s.stacks WHERE " ASKED ") "
-	    "GROUP BY frame FORMAT RowBinary");
-	struct row_binary r = {(uint8_t *)answer, (uint8_t *)answer + (answer ? size : 0), false};
-	bool good = answer != NULL;
+	struct answer a;
 
-	while (good && r.at < r.end)
-		good = add_frame(f, &r);
-	free(answer);
-	return good;
+	if (f->frames.count && !array_reserve_filled(&f->frame, &f->frame_room, f->frames.count - 1,
+						     sizeof(*f->frame), 0xff))
+		return no_memory(f);
+	ask_about(f, &f->frames);
+	return ask(f, &a, "frame UInt64",
+		   "SELECT frame, any(function), any(file), any(line), any(module), any(address) "
+		   "FROM %s.frames WHERE frame IN asked GROUP BY frame FORMAT RowBinary",
+		   f->url->database) &&
+	       take_rows(f, &a, take_frame);
 }
 
-/* A stack's frames, in f->stacks: where they are. */
-static bool add_frames_of(struct fetch *f, struct row_binary *r)
+/* ---- stacks ---- */
+
+/* Several rows of one stack say the same. */
+static bool take_stack(struct fetch *f, struct row_binary *r)
 {
-	struct key stack = {{row_binary_fixed(r, 8)}};
-	const uint8_t *at = r->at;
+	uint32_t number = numbering_find(&f->stacks, (struct key){{row_binary_fixed(r, 8)}});
 	size_t depth = row_binary_length(r, 8);
-	uint32_t number;
 	bool new;
 
-	r->at += depth * 8;
-	number = numbering_of(&f->stacks, stack, &new);
-	if (number == NUMBERING_NONE ||
-	    !array_reserve(&f->frames_of, &f->frames_of_room, number, sizeof(*f->frames_of)))
-		return no_memory(f);
-	f->frames_of[number] = (struct row_binary){at, r->at, false};
+	if (number != NUMBERING_NONE) {
+		f->stack[number].first = f->path_length;
+		f->stack[number].depth = (uint32_t)depth;
+	}
+	for (size_t i = 0; i < depth; i++) {
+		uint32_t frame =
+		    numbering_of(&f->frames, (struct key){{row_binary_fixed(r, 8)}}, &new);
+
+		if (frame == NUMBERING_NONE ||
+		    !array_reserve(&f->path, &f->path_room, f->path_length, sizeof(*f->path)))
+			return no_memory(f);
+		f->path[f->path_length++] = frame;
+	}
 	return true;
 }
 
 static bool fetch_stacks(struct fetch *f)
 {
-	struct row_binary r = {0};
-	size_t size;
+	struct answer a;
 
-	f->stacks_answer = ask_stacks(
-	    f, &size, "SELECT stack, frames FROM %s.stacks WHERE " ASKED " FORMAT RowBinary");
-	if (!f->stacks_answer)
-		return false;
-	r = (struct row_binary){(uint8_t *)f->stacks_answer, (uint8_t *)f->stacks_answer + size,
-				false};
-	while (r.at < r.end)
-		if (!add_frames_of(f, &r))
-			return false;
-	return true;
+	ask_about(f, &f->stacks);
+	return ask(f, &a, "stack UInt64",
+		   "SELECT stack, frames FROM %s.stacks WHERE stack IN asked FORMAT RowBinary",
+		   f->url->database) &&
+	       take_rows(f, &a, take_stack);
 }
 
 /* ---- what the answer is of ---- */
+
+/* Samples are in the order of services. */
+static bool set_service(struct fetch *f, const char *digits)
+{
+	int length;
+
+	digits += strspn(digits, "\t");
+	length = (int)strspn(digits, "0123456789ABCDEF");
+	return asprintf(&f->service, length ? " AND service = unhex('%.*s')" : "", length,
+			digits) >= 0 ||
+	       no_memory(f);
+}
 
 /* What the windows say of themselves. */
 struct windows {
 	unsigned long long count, hosts, exact, interval;
 	long long begin_ns, end_ns, length_ns; /* the mean length of one */
 	double share;			       /* the smallest */
-	unsigned day[2];		       /* the first and the last that one began on */
-	unsigned long long services;
 };
 
 static bool fetch_windows(struct fetch *f, struct windows *w)
 {
-	char *answer = ask(f, NULL,
-			   "SELECT uniqExact(process), uniqExact(host), min(exact), "
-			   "max(interval_bytes), min(begin_ns), "
-			   "max(end_ns), toInt64(avg(end_ns - begin_ns)), min(share), "
-			   "toUInt16(min(day)), toUInt16(max(day)), uniqExact(service) "
-			   "FROM %s.windows WHERE %s",
-			   f->url->database, f->counted);
+	struct answer a;
+	int service = 0;
 	bool good =
-	    answer && sscanf(answer, "%llu %llu %llu %llu %lld %lld %lld %lf %u %u %llu", &w->count,
-			     &w->hosts, &w->exact, &w->interval, &w->begin_ns, &w->end_ns,
-			     &w->length_ns, &w->share, &w->day[0], &w->day[1], &w->services) == 11;
+	    ask(f, &a, NULL,
+		"SELECT uniqExact(process), uniqExact(host), min(exact), max(interval_bytes), "
+		"min(begin_ns), max(end_ns), toInt64(avg(end_ns - begin_ns)), min(share), "
+		"if(uniqExact(service) = 1 AND length(any(service)) <= %d, hex(any(service)), '') "
+		"FROM %s.windows WHERE push IN (SELECT min(push) FROM %s.windows WHERE %s GROUP BY "
+		"window)",
+		SERVICE_LONGEST, f->url->database, f->url->database, f->sql);
 
-	if (answer && !good)
+	if (good && sscanf(a.text, "%llu %llu %llu %llu %lld %lld %lld %lf%n", &w->count, &w->hosts,
+			   &w->exact, &w->interval, &w->begin_ns, &w->end_ns, &w->length_ns,
+			   &w->share, &service) != 8) {
 		snprintf(f->why, CLICKHOUSE_WHY, "its answer has another form than was asked for");
-	free(answer);
-	f->chosen = good && w->share > 0 && w->share < 1;
-	if (good && !w->count)
+		good = false;
+	} else if (good && !w->count) {
 		snprintf(f->why, CLICKHOUSE_WHY, "it has no windows like that");
-	return good && w->count;
-}
-
-/* Samples are in partitions by day, and in the order of services. */
-static bool narrow(struct fetch *f, const struct windows *w)
-{
-	char *service = NULL;
-	bool good =
-	    w->services != 1 ||
-	    asprintf(&service, " AND service = (SELECT any(service) FROM %s.windows WHERE %s)",
-		     f->url->database, f->counted) > 0;
-
-	good = good && asprintf(&f->where, "%s AND day >= toDate(%u) AND day <= toDate(%u)%s",
-				f->counted, w->day[0], w->day[1], service ? service : "") > 0;
-	free(service);
-	return good || no_memory(f);
+		good = false;
+	}
+	f->chosen = good && w->share > 0 && w->share < 1;
+	good = good && set_service(f, a.text + service);
+	free(a.text);
+	return good;
 }
 
 /* Those that the sums stand for. */
-static bool count_processes(struct fetch *f, const char *sql)
+static bool count_processes(struct fetch *f)
 {
 	struct fleet_groups all;
 
-	if (!fleet_groups_fetch(f->c, f->url, "''", sql, &all, f->why))
+	if (!fleet_groups_fetch(f->c, f->url, "''", f->sql, &all, f->why))
 		return false;
 	if (all.count && all.group[0].stands_for > 0)
 		f->processes = all.group[0].stands_for;
@@ -302,57 +348,268 @@ static bool choose_steps(struct fetch *f, const struct windows *w, int64_t every
 }
 
 /*
- * The windows that count, as (push, k, until, one, share): what was allocated in one belongs to step k, and
- * what was live at its end counts at the ends of the steps from k to before `until`. That is up to the next
- * window of its process, or, where there is none, for one and a half of its own length: then the
- * process has ended. Without times there is one step, and the last window of each process counts. one, share:
- * its process, and with which chance that was chosen.
+ * The windows that count, by ascending push. What was live at the end of one counts up to the next window of its process, or, where
+ * there is none, for one and a half of its own length: then the process has ended. Without times there
+ * is one step, and the last window of each process counts.
  */
-static bool choose_windows(struct fetch *f, const char *sql, bool times)
+static bool ask_moments(struct fetch *f, struct answer *a)
 {
 	char *when = NULL;
 	bool good =
-	    times ? asprintf(&when,
-			     "toInt64(greatest(0, intDiv(w.1 - %" PRId64 " - 1, %" PRId64
-			     "))) AS k, toInt64(intDiv(least(w.4, w.1 + intDiv((w.1 - "
-			     "w.2) * 3, 2) + 1) - %" PRId64 " - 1, %" PRId64 ")) AS until",
-			     f->begin_ns, f->profile.step_ns, f->begin_ns, f->profile.step_ns) > 0
-		  : asprintf(&when, "toInt64(0) AS k, toInt64(w.4 = " NO_NEXT ") AS until") > 0;
+	    f->profile.steps
+		? asprintf(&when,
+			   "toInt32(greatest(0, intDiv(w.1 - %" PRId64 " - 1, %" PRId64
+			   "))), toInt32(intDiv(least(w.6, w.1 + intDiv((w.1 - w.2) * 3, 2) + 1) - "
+			   "%" PRId64 " - 1, %" PRId64 "))",
+			   f->begin_ns, f->profile.step_ns, f->begin_ns, f->profile.step_ns) > 0
+		: asprintf(&when, "toInt32(0), toInt32(w.6 = " NO_NEXT ")") > 0;
 
-	good =
-	    good &&
-	    asprintf(&f->moments,
-		     "SELECT w.3 AS push, %s, o AS one, w.5 AS share FROM (SELECT o, "
-		     "arrayJoin(arrayMap((x, next) -> (x.1, x.2, x.3, next, x.4), a, "
-		     "arrayPushBack(arrayMap(x -> x.1, arraySlice(a, 2)), " NO_NEXT "))) AS w FROM "
-		     "(SELECT o, arraySort(groupArray((e, b, p, s))) AS a FROM "
-		     "(SELECT min(push) AS p, argMin(end_ns, push) AS e, argMin(begin_ns, "
-		     "push) AS b, argMin(share, push) AS s, any(process) AS o FROM %s.windows "
-		     "WHERE %s GROUP BY window HAVING argMin(exact, push) != %d) GROUP BY o))",
-		     when, f->url->database, sql, FLEET_JOINED) > 0;
+	good = good ? ask(f, a, NULL,
+			  "SELECT w.3, o, w.4, w.5, %s FROM (SELECT o, "
+			  "arrayJoin(arrayMap((x, next) -> (x.1, x.2, x.3, x.4, x.5, next), a, "
+			  "arrayPushBack(arrayMap(x -> x.1, arraySlice(a, 2)), " NO_NEXT
+			  "))) AS w FROM (SELECT o, arraySort(groupArray((e, b, p, s, d))) AS a "
+			  "FROM (SELECT min(push) AS p, argMin(end_ns, push) AS e, "
+			  "argMin(begin_ns, push) AS b, argMin(share, push) AS s, "
+			  "argMin(day, push) AS d, any(process) AS o FROM %s.windows WHERE %s "
+			  "GROUP BY window HAVING argMin(exact, push) != %d) GROUP BY o)) "
+			  "ORDER BY w.3 FORMAT RowBinary",
+			  when, f->url->database, f->sql, FLEET_JOINED)
+		    : no_memory(f);
 	free(when);
-	return good || no_memory(f);
+	return good;
+}
+
+static bool take_moment(struct fetch *f, struct row_binary *r)
+{
+	struct moment *m;
+
+	if (!array_reserve(&f->moment, &f->moment_room, f->moments, sizeof(*m)))
+		return no_memory(f);
+	m = &f->moment[f->moments++];
+	m->push = row_binary_fixed(r, 8);
+	m->one = row_binary_fixed(r, 8);
+	m->share = row_binary_real(r);
+	m->day = (unsigned)row_binary_fixed(r, 2);
+	m->k = (int32_t)row_binary_fixed(r, 4);
+	m->until = (int32_t)row_binary_fixed(r, 4);
+	return true;
+}
+
+static bool fetch_moments(struct fetch *f)
+{
+	struct answer a;
+
+	return ask_moments(f, &a) && take_rows(f, &a, take_moment);
+}
+
+/* When windows are joined, others count instead of them, and then their samples are removed. A question is many
+ * requests, so it looks at its end whether that happened. */
+static bool still_count(struct fetch *f)
+{
+	struct moment *before = f->moment;
+	size_t count = f->moments, found = 0;
+	bool good;
+
+	f->moment = NULL;
+	f->moments = f->moment_room = 0;
+	good = fetch_moments(f);
+	for (size_t i = 0; good && i < f->moments && found < count; i++)
+		found += f->moment[i].push == before[found].push;
+	free(before);
+	f->changed = good && found < count;
+	if (f->changed)
+		snprintf(f->why, CLICKHOUSE_WHY,
+			 "its windows were joined or removed in the meantime: ask again");
+	return good && !f->changed;
 }
 
 /* ---- sums ---- */
+
+static uint32_t last_step(const struct fetch *f)
+{
+	return f->profile.steps ? f->profile.steps - 1 : 0;
+}
+
+/* The point of a stack in the step that is asked for. Steps come from the last one on, so a stack has its
+ * points in order. NULL: out of memory. */
+static struct point *point_of(struct fetch *f, uint32_t number, uint32_t step)
+{
+	struct stack *stack;
+
+	if (number == NUMBERING_NONE ||
+	    !array_reserve_filled(&f->stack, &f->stack_room, number, sizeof(*f->stack), 0))
+		return NULL;
+	stack = &f->stack[number];
+	if (!stack->point || f->point[stack->point - 1].step != step) {
+		if (f->points == UINT32_MAX ||
+		    !array_reserve(&f->point, &f->point_room, f->points, sizeof(*f->point)))
+			return NULL;
+		f->point[f->points++] = (struct point){.step = step, .next = stack->point};
+		stack->point = (uint32_t)f->points;
+	}
+	return &f->point[stack->point - 1];
+}
+
+static bool take_sum(struct fetch *f, struct row_binary *r)
+{
+	double square = f->processes * f->processes;
+	bool new;
+	uint32_t number = numbering_of(&f->stacks, (struct key){{row_binary_fixed(r, 8)}}, &new);
+	struct point *p = point_of(f, number, f->part.step);
+	struct sum_error *error;
+
+	if (!p)
+		return no_memory(f);
+	p->of[f->part.kind].bytes = row_binary_real(r) / f->processes;
+	p->of[f->part.kind].blocks = row_binary_real(r) / f->processes;
+	if (!f->part.certain)
+		return true;
+	error = &f->stack[number].error[f->part.kind];
+	error->bytes_variance += row_binary_real(r) / square;
+	error->blocks_variance += row_binary_real(r) / square;
+	error->samples += row_binary_fixed(r, 8);
+	return true;
+}
+
+static bool is_in(const struct moment *m, const struct part *p)
+{
+	int32_t step = (int32_t)p->step;
+
+	return p->kind == ERROR_ALLOCATED ? m->k == step : m->k <= step && step < m->until;
+}
+
+static void ask_about_no_moment(struct fetch *f)
+{
+	f->asked.used = 0;
+	f->day[0] = UINT_MAX;
+	f->day[1] = 0;
+}
+
+static void ask_about_moment(struct fetch *f, const struct moment *m)
+{
+	bytes_put_fixed(&f->asked, m->push, 8);
+	if (m->day < f->day[0])
+		f->day[0] = m->day;
+	if (m->day > f->day[1])
+		f->day[1] = m->day;
+}
+
+/* The samples of moments. They are in partitions by day, and in the order of services: the server reads less. */
+#define SAMPLES_FORMAT " AND day >= toDate(%u) AND day <= toDate(%u)%s"
+#define SAMPLES_OF(f)  (f)->day[0], (f)->day[1], (f)->service
+
+#define SUMS(kind) "sum(" kind "_bytes), sum(" kind "_blocks)"
+#define ERRORS(kind)                                                                               \
+	", sum(" kind "_bytes_variance), sum(" kind "_blocks_variance), sum(" kind "_samples)"
+
+static bool fetch_part(struct fetch *f)
+{
+	static const char *const sums[ERROR_SUMS] = {SUMS("allocated"), SUMS("live")};
+	static const char *const errors[ERROR_SUMS] = {ERRORS("allocated"), ERRORS("live")};
+	struct answer a;
+
+	ask_about_no_moment(f);
+	for (size_t i = 0; i < f->moments; i++)
+		if (is_in(&f->moment[i], &f->part))
+			ask_about_moment(f, &f->moment[i]);
+	return !f->asked.used ||
+	       (ask(f, &a, "push UInt64",
+		    "SELECT stack, %s%s FROM %s.samples PREWHERE push IN asked" SAMPLES_FORMAT
+		    " GROUP BY stack FORMAT RowBinary",
+		    sums[f->part.kind], f->part.certain ? errors[f->part.kind] : "",
+		    f->url->database, SAMPLES_OF(f)) &&
+		take_rows(f, &a, take_sum));
+}
+
+static bool take_choice(struct fetch *f, struct row_binary *r)
+{
+	uint32_t number = numbering_find(&f->stacks, (struct key){{row_binary_fixed(r, 8)}});
+	double bytes, blocks;
+
+	for (size_t i = 0; i < ERROR_SUMS; i++) {
+		bytes = row_binary_real(r) / f->processes;
+		blocks = row_binary_real(r) / f->processes;
+		if (number != NUMBERING_NONE) {
+			f->stack[number].error[i].choice_bytes = bytes;
+			f->stack[number].error[i].choice_blocks = blocks;
+		}
+	}
+	return true;
+}
+
+#define CHOICE(bytes, variance) "sqrt(greatest(0, sum(c * (" bytes " * " bytes " - " variance "))))"
+
+/*
+ * The standard errors of each stack's sums from the choice of processes. When each process is taken with the
+ * chance p, and y is what one that was taken stands for, of which v is the variance of sampling, then
+ * the sum of (1 - p) (y^2 - v) estimates the variance of the sum (D. Horvitz and D. Thompson, Journal of the
+ * American Statistical Association 47, 1952).
+ */
+static bool fetch_choice(struct fetch *f)
+{
+	const struct part last = {.kind = ERROR_LIVE, .step = last_step(f)};
+	struct answer a;
+
+	ask_about_no_moment(f);
+	for (const struct moment *m = f->moment; m < f->moment + f->moments; m++) {
+		ask_about_moment(f, m);
+		bytes_put_fixed(&f->asked, m->one, 8);
+		row_binary_put_real(&f->asked, m->share);
+		bytes_put_fixed(&f->asked, is_in(m, &last), 1);
+	}
+	return ask(f, &a, "push UInt64, one UInt64, share Float64, live UInt8",
+		   "SELECT stack, " CHOICE("ab", "abv") ", " CHOICE("an", "anv") ", " CHOICE(
+		       "lb",
+		       "lbv") ", " CHOICE("ln",
+					  "lnv") " FROM (SELECT stack, one, "
+						 "max(1 - share) AS c, sum(allocated_bytes) AS ab, "
+						 "sum(allocated_bytes_variance) AS abv, "
+						 "sum(allocated_blocks) AS an, "
+						 "sum(allocated_blocks_variance) AS anv, "
+						 "sum(live_bytes * live) AS lb, "
+						 "sum(live_bytes_variance * live) AS lbv, "
+						 "sum(live_blocks * live) AS ln, "
+						 "sum(live_blocks_variance * live) AS lnv FROM "
+						 "%s.samples GLOBAL ANY INNER "
+						 "JOIN (SELECT * FROM asked) USING push PREWHERE "
+						 "push IN (SELECT push FROM "
+						 "asked)" SAMPLES_FORMAT
+						 " GROUP BY stack, one) GROUP BY stack FORMAT "
+						 "RowBinary",
+		   f->url->database, SAMPLES_OF(f)) &&
+	       take_rows(f, &a, take_choice);
+}
+
+static bool fetch_sums(struct fetch *f)
+{
+	uint32_t last = last_step(f);
+
+	for (uint32_t step = last + 1; step-- > 0;)
+		for (int kind = 0; kind < ERROR_SUMS; kind++) {
+			f->part = (struct part){(enum trace_error_sum)kind, step,
+						kind == ERROR_ALLOCATED || step == last};
+			if (!fetch_part(f))
+				return false;
+		}
+	return (!f->chosen || fetch_choice(f)) && still_count(f);
+}
+
+/* ---- rows of the trace ---- */
 
 static uint64_t whole(double value)
 {
 	return value > 0 && value < (double)((uint64_t)1 << 61) ? (uint64_t)llround(value) : 0;
 }
 
-/* Of the sums of a stack up to a step. */
-struct sums {
-	double allocated_bytes, allocated, live_bytes, live;
-};
-
-/* Whole numbers of them, with blocks where there are bytes, and nothing live that was not allocated. */
-static struct heap_figures figures_of(const struct sums *s)
+/* Whole numbers of a stack's sums up to a step, with blocks where there are bytes, and nothing live that was
+ * not allocated. */
+static struct heap_figures figures_of(const struct sum *sums)
 {
-	struct heap_figures n = {.live = whole(s->live),
-				 .live_bytes = whole(s->live_bytes),
-				 .all = whole(s->allocated),
-				 .all_bytes = whole(s->allocated_bytes)};
+	struct heap_figures n = {.live = whole(sums[ERROR_LIVE].blocks),
+				 .live_bytes = whole(sums[ERROR_LIVE].bytes),
+				 .all = whole(sums[ERROR_ALLOCATED].blocks),
+				 .all_bytes = whole(sums[ERROR_ALLOCATED].bytes)};
 
 	/* Of few samples of large blocks the estimate of blocks may be below one half. */
 	n.live += n.live_bytes && !n.live;
@@ -363,208 +620,68 @@ static struct heap_figures figures_of(const struct sums *s)
 }
 
 /* What a step adds, so that rounding does not add up. */
-static bool add_point(struct fetch *f, uint32_t step, const struct sums *s, uint64_t *all,
+static bool add_point(struct fetch *f, uint32_t step, const struct sum *sums, uint64_t *all,
 		      uint64_t *all_bytes)
 {
 	struct heap_point point = {.step = step,
-				   .live = whole(s->live),
-				   .live_bytes = whole(s->live_bytes),
-				   .all = whole(s->allocated) - *all,
-				   .all_bytes = whole(s->allocated_bytes) - *all_bytes};
+				   .live = whole(sums[ERROR_LIVE].blocks),
+				   .live_bytes = whole(sums[ERROR_LIVE].bytes),
+				   .all = whole(sums[ERROR_ALLOCATED].blocks) - *all,
+				   .all_bytes = whole(sums[ERROR_ALLOCATED].bytes) - *all_bytes};
 
 	*all += point.all;
 	*all_bytes += point.all_bytes;
 	return !heap_profile_point(&f->profile, &point) || no_memory(f);
 }
 
-#define POINT_BYTES  (4 + 4 * 8)
-#define ERRORS_BYTES (ERROR_SUMS * 5 * 8)
-
-/* The steps of a stack; *sums: up to the last one. */
-static bool add_points(struct fetch *f, struct row_binary *r, struct sums *sums)
+/* The steps of a stack; sums: up to the last step. */
+static bool add_points(struct fetch *f, const struct stack *stack, struct sum *sums)
 {
-	uint32_t steps = f->profile.steps ? f->profile.steps : 1;
-	size_t points = row_binary_length(r, POINT_BYTES);
-	uint64_t all = 0, all_bytes = 0, next = 0;
+	uint64_t all = 0, all_bytes = 0;
+	const struct point *p = NULL;
 
-	for (size_t i = 0; i < points; i++) {
-		uint64_t step = row_binary_fixed(r, 4);
-
-		sums->allocated_bytes += row_binary_real(r) / f->processes;
-		sums->allocated += row_binary_real(r) / f->processes;
-		sums->live_bytes = row_binary_real(r) / f->processes;
-		sums->live = row_binary_real(r) / f->processes;
-		if (step < next || step >= steps) {
-			snprintf(f->why, CLICKHOUSE_WHY,
-				 "its answer has another form than was asked for");
-			return false;
-		}
-		next = step + 1;
-		if (f->profile.steps && !add_point(f, (uint32_t)step, sums, &all, &all_bytes))
+	for (uint32_t at = stack->point; at; at = p->next) {
+		p = &f->point[at - 1];
+		sums[ERROR_ALLOCATED].bytes += p->of[ERROR_ALLOCATED].bytes;
+		sums[ERROR_ALLOCATED].blocks += p->of[ERROR_ALLOCATED].blocks;
+		sums[ERROR_LIVE] = p->of[ERROR_LIVE];
+		if (f->profile.steps && !add_point(f, p->step, sums, &all, &all_bytes))
 			return false;
 	}
-	if (next < steps)
-		sums->live_bytes = sums->live = 0;
+	if (p && p->step != last_step(f))
+		sums[ERROR_LIVE] = (struct sum){0};
 	return true;
 }
 
-static bool add_stack(struct fetch *f, struct row_binary *r)
+static bool add_stack(struct fetch *f, const struct stack *stack)
 {
-	uint32_t stack = numbering_find(&f->stacks, (struct key){{row_binary_fixed(r, 8)}});
-	struct row_binary none = {0}, of = stack == NUMBERING_NONE ? none : f->frames_of[stack];
-	double square = f->processes * f->processes;
+	struct sum sums[ERROR_SUMS] = {{0}};
 	struct heap_figures figures;
-	struct sums sums = {0};
 
-	for (size_t depth = row_binary_length(&of, 8); depth; depth--) {
-		uint32_t number =
-		    numbering_find(&f->frames, (struct key){{row_binary_fixed(&of, 8)}});
+	for (size_t i = 0; i < stack->depth; i++) {
+		uint32_t frame = f->frame[f->path[stack->first + i]];
 
-		if (number != NUMBERING_NONE && heap_profile_frame(&f->profile, f->frame[number]))
+		if (frame != RECORDING_NONE && heap_profile_frame(&f->profile, frame))
 			return no_memory(f);
 	}
-	if (!add_points(f, r, &sums))
+	if (!add_points(f, stack, sums))
 		return false;
-	figures = figures_of(&sums);
+	figures = figures_of(sums);
+	memcpy(figures.error, stack->error, sizeof(figures.error));
 	for (size_t i = 0; i < ERROR_SUMS; i++) {
-		figures.error[i].bytes_variance = row_binary_real(r) / square;
-		figures.error[i].blocks_variance = row_binary_real(r) / square;
-		figures.error[i].samples = row_binary_fixed(r, 8);
-		figures.error[i].choice_bytes = row_binary_real(r) / f->processes;
-		figures.error[i].choice_blocks = row_binary_real(r) / f->processes;
-		f->variance[i] += figures.error[i].bytes_variance;
-		f->choice[i] += figures.error[i].choice_bytes;
+		f->bytes[i] += sums[i].bytes;
+		f->variance[i] += stack->error[i].bytes_variance;
+		f->choice[i] += stack->error[i].choice_bytes;
 	}
-	f->bytes[ERROR_ALLOCATED] += sums.allocated_bytes;
-	f->bytes[ERROR_LIVE] += sums.live_bytes;
 	return !heap_profile_row(&f->profile, &figures) || no_memory(f);
 }
 
-/*
- * The standard errors of each stack's sums from the choice of processes. When each process is taken with the
- * chance p, and y is what one that was taken stands for, of which v is the variance of sampling, then
- * the sum of (1 - p) (y^2 - v) estimates the variance of the sum (D. Horvitz and D. Thompson, Journal of the
- * American Statistical Association 47, 1952). For ANY LEFT JOIN; or columns of zeros.
- */
-static bool choice_of(const struct fetch *f, uint32_t last, char **sql)
+static bool add_stacks(struct fetch *f)
 {
-	return (f->chosen
-		    ? asprintf(
-			  sql,
-			  "ANY LEFT JOIN (SELECT stack, "
-			  "sqrt(greatest(0, sum(c * (ab * ab - abv)))) AS cab, "
-			  "sqrt(greatest(0, sum(c * (an * an - anv)))) AS can, "
-			  "sqrt(greatest(0, sum(c * (lb * lb - lbv)))) AS clb, "
-			  "sqrt(greatest(0, sum(c * (ln * ln - lnv)))) AS cln FROM ("
-			  "SELECT stack, one, max(1 - share) AS c, sum(allocated_bytes) AS ab, "
-			  "sum(allocated_bytes_variance) AS abv, sum(allocated_blocks) AS an, "
-			  "sum(allocated_blocks_variance) AS anv, "
-			  "sum(live_bytes * (%u < until)) AS lb, "
-			  "sum(live_bytes_variance * (%u < until)) AS lbv, "
-			  "sum(live_blocks * (%u < until)) AS ln, "
-			  "sum(live_blocks_variance * (%u < until)) AS lnv FROM "
-			  "%s.samples GLOBAL ANY INNER JOIN (%s) USING push PREWHERE %s "
-			  "GROUP BY stack, one) GROUP BY stack) USING stack",
-			  last, last, last, last, f->url->database, f->moments, f->where)
-		    : asprintf(sql,
-			       "ANY LEFT JOIN (SELECT toUInt64(0) AS stack, toFloat64(0) AS cab, "
-			       "toFloat64(0) AS can, toFloat64(0) AS clb, "
-			       "toFloat64(0) AS cln) USING stack")) > 0 ||
-	       no_memory(f);
-}
-
-#define ALLOCATED_SUMS                                                                             \
-	"sum(allocated_bytes) AS ab1, sum(allocated_blocks) AS an1, "                              \
-	"sum(allocated_bytes_variance) AS abv1, sum(allocated_blocks_variance) AS anv1, "          \
-	"sum(allocated_samples) AS asm1"
-#define LIVE_SUMS                                                                                  \
-	"sum(live_bytes) AS lb1, sum(live_blocks) AS ln1, sum(live_bytes_variance) AS lbv1, "      \
-	"sum(live_blocks_variance) AS lnv1, sum(live_samples) AS lsm1"
-
-/*
- * What windows with the same k and until have, by stack. The servers of a cluster each add up their own rows.
- * Without times, most windows are not the last ones of their processes, and of those nothing that is live
- * is read.
- */
-static bool sums_of(const struct fetch *f, char **sql)
-{
-	const char *database = f->url->database;
-
-	return (f->profile.steps
-		    ? asprintf(sql,
-			       "SELECT stack, k, until, " ALLOCATED_SUMS ", " LIVE_SUMS
-			       " FROM %s.samples GLOBAL ANY INNER JOIN (%s) USING push PREWHERE %s "
-			       "GROUP BY stack, k, until",
-			       database, f->moments, f->where)
-		    : asprintf(
-			  sql,
-			  "SELECT stack, toInt64(0) AS k, toInt64(1) AS until, " ALLOCATED_SUMS
-			  ", toFloat64(0) AS lb1, toFloat64(0) AS ln1, toFloat64(0) AS lbv1, "
-			  "toFloat64(0) AS lnv1, toUInt64(0) AS lsm1 FROM %s.samples PREWHERE "
-			  "%s GROUP BY stack UNION ALL "
-			  "SELECT stack, toInt64(0) AS k, toInt64(1) AS until, toFloat64(0) AS "
-			  "ab1, toFloat64(0) AS an1, toFloat64(0) AS abv1, toFloat64(0) AS "
-			  "anv1, toUInt64(0) AS asm1, " LIVE_SUMS " FROM %s.samples PREWHERE "
-			  "push IN (SELECT push FROM (%s) WHERE until > 0) AND %s "
-			  "GROUP BY stack",
-			  database, f->where, database, f->moments, f->where)) > 0 ||
-	       no_memory(f);
-}
-
-/* One row for each stack, with an array of its steps. */
-static char *ask_sums(struct fetch *f, size_t *size)
-{
-	uint32_t last = f->profile.steps ? f->profile.steps - 1 : 0;
-	char *choice = NULL, *sums = NULL, *answer = NULL;
-
-	if (choice_of(f, last, &choice) && sums_of(f, &sums))
-		answer = ask(
-		    f, size,
-		    "SELECT stack, points, abv, anv, toUInt64(asm), cab, can, lbv, lnv, "
-		    "toUInt64(lsm), clb, cln FROM (SELECT stack, arraySort(groupArray(("
-		    "toUInt32(step), ab, an, lb, ln))) AS points, "
-		    "sum(sabv) AS abv, sum(sanv) AS anv, sum(sasm) AS asm, "
-		    "sum(slbv * (step = %u)) AS lbv, sum(slnv * (step = %u)) AS lnv, "
-		    "sum(slsm * (step = %u)) AS lsm FROM (SELECT stack, step, "
-		    "sum(ab1 * (step = k)) AS ab, sum(an1 * (step = k)) AS an, "
-		    "sum(lb1 * (step < until)) AS lb, sum(ln1 * (step < until)) AS ln, "
-		    "sum(abv1 * (step = k)) AS sabv, sum(anv1 * (step = k)) AS sanv, "
-		    "sum(asm1 * (step = k)) AS sasm, "
-		    "sum(lbv1 * (step < until)) AS slbv, sum(lnv1 * (step < until)) AS slnv, "
-		    "sum(lsm1 * (step < until)) AS slsm FROM (SELECT *, arrayJoin(arrayMap(i -> k "
-		    "+ i, range(toUInt64(greatest(1, least(until, %u) - k))))) AS step FROM (%s)) "
-		    "GROUP BY stack, step) GROUP BY stack) %s FORMAT RowBinary",
-		    last, last, last, last + 1, sums, choice);
-	free(choice);
-	free(sums);
-	return answer;
-}
-
-/* The first value of each row: the stack. The others are read only to get to the next one. */
-static bool note_stacks(struct fetch *f, struct row_binary r)
-{
-	while (r.at < r.end) {
-		bytes_put_fixed(&f->asked, row_binary_fixed(&r, 8), 8);
-		r.at += row_binary_length(&r, POINT_BYTES) * POINT_BYTES;
-		for (size_t i = 0; i < ERRORS_BYTES / 8; i++)
-			row_binary_fixed(&r, 8);
-	}
-	if (r.short_)
-		snprintf(f->why, CLICKHOUSE_WHY, "its answer is cut off");
-	return !r.short_ && (!f->asked.failed || no_memory(f));
-}
-
-static bool fetch_sums(struct fetch *f)
-{
-	size_t size;
-	char *answer = ask_sums(f, &size);
-	struct row_binary r = {(uint8_t *)answer, (uint8_t *)answer + (answer ? size : 0), false};
-	bool good = answer && note_stacks(f, r) && fetch_frames(f) && fetch_stacks(f);
-
-	while (good && r.at < r.end)
-		good = add_stack(f, &r);
-	free(answer);
-	return good;
+	for (size_t i = 0; i < f->stacks.count; i++)
+		if (!add_stack(f, &f->stack[i]))
+			return false;
+	return true;
 }
 
 /* Half of the 95 % interval. */
@@ -599,44 +716,58 @@ static bool describe(struct fetch *f, const struct windows *w, const char *name)
 	       no_memory(f);
 }
 
-bool fleet_fetch(struct clickhouse *c, const struct server_url *url, const char *name,
-		 const struct fleet_filter *filter, trace_sink *sink, void *context, char *why)
+static void end(struct fetch *f)
 {
-	const char *sql = (const char *)filter->sql.at;
-	bool times = filter->every_ns != 0;
-	struct fetch f = {.c = c, .url = url, .why = why, .processes = 1};
+	heap_profile_end(&f->profile);
+	numbering_free(&f->modules);
+	numbering_free(&f->frames);
+	numbering_free(&f->stacks);
+	bytes_free(&f->asked);
+	free(f->service);
+	free(f->moment);
+	free(f->point);
+	free(f->stack);
+	free(f->frame);
+	free(f->path);
+}
+
+/* f->changed: it failed because the database has changed, and may be asked again. */
+static bool fetch_once(struct fetch *f, const char *name, const struct fleet_filter *filter,
+		       trace_sink *sink, void *context)
+{
 	struct import_options options = {0};
 	struct windows w;
 	int error = 0;
+	bool good = heap_profile_begin(&f->profile, (size_t)1 << 30) || no_memory(f);
+
+	good = good && fetch_windows(f, &w) && (!filter->per_process || count_processes(f)) &&
+	       (!filter->every_ns || choose_steps(f, &w, filter->every_ns)) && fetch_moments(f) &&
+	       fetch_sums(f) && fetch_stacks(f) && fetch_frames(f) && add_stacks(f) &&
+	       describe(f, &w, name);
+	if (good)
+		error = heap_profile_write(&f->profile, &options, sink, context);
+	if (error)
+		snprintf(f->why, CLICKHOUSE_WHY, "%s",
+			 mayfly_error_text(error < 0 ? error : MAYFLY_E_MEMORY));
+	end(f);
+	return good && !error;
+}
+
+bool fleet_fetch(struct clickhouse *c, const struct server_url *url, const char *name,
+		 const struct fleet_filter *filter, trace_sink *sink, void *context, char *why)
+{
+	const struct fetch begin = {
+	    .c = c, .url = url, .sql = (const char *)filter->sql.at, .why = why, .processes = 1};
+	struct fetch f;
 	bool good;
 
-	*why = 0;
 	clickhouse_patient(c);
-	good = heap_profile_begin(&f.profile, (size_t)1 << 30) &&
-	       asprintf(&f.counted,
-			"push IN (SELECT min(push) FROM %s.windows WHERE %s GROUP BY window)",
-			url->database, sql) > 0;
-	if (!good)
-		no_memory(&f);
-	good = good && fetch_windows(&f, &w) && narrow(&f, &w) &&
-	       (!filter->per_process || count_processes(&f, sql)) &&
-	       (!times || choose_steps(&f, &w, filter->every_ns)) &&
-	       choose_windows(&f, sql, times) && fetch_sums(&f) && describe(&f, &w, name);
-	if (good)
-		error = heap_profile_write(&f.profile, &options, sink, context);
-	if (error)
-		snprintf(why, CLICKHOUSE_WHY, "%s",
-			 mayfly_error_text(error < 0 ? error : MAYFLY_E_MEMORY));
-	heap_profile_end(&f.profile);
-	numbering_free(&f.modules);
-	numbering_free(&f.frames);
-	numbering_free(&f.stacks);
-	bytes_free(&f.asked);
-	free(f.frame);
-	free(f.frames_of);
-	free(f.stacks_answer);
-	free(f.where);
-	free(f.counted);
-	free(f.moments);
-	return good && !error;
+	for (int tries = 0; tries < TRIES; tries++) {
+		*why = 0;
+		f = begin;
+		good = fetch_once(&f, name, filter, sink, context);
+		if (good || !f.changed)
+			break;
+	}
+	return good;
 }

@@ -3,8 +3,13 @@
  * A question to a fleet's database as a trace: for each stack what all windows have allocated, and
  * what the last one of each process holds at its end, in sum. Over time (filter->every_ns) it is a trace
  * of snapshots: what was allocated in each step, and what the processes that ran at its end held then,
- * as their last windows up to it say. The server adds up; what comes over is a row for each stack, and
- * the names.
+ * as their last windows up to it say.
+ *
+ *	windows that count ──> which ones have something in a step
+ *	for each step ──> the sums of these windows, by stack	the servers add up
+ *	all stacks ──> their frames ──> the names
+ *
+ * When windows are joined meanwhile (fleet_rollup.h), all is asked again.
  *
  * Such a trace is one of per-stack counters, without threads and sizes. Its note says how many
  * processes of how many hosts it adds up, and the intervals of the sums. Rows have the errors of
