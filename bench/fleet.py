@@ -81,6 +81,15 @@ class Server:
         except urllib.error.HTTPError as error:
             raise RuntimeError(error.read().decode("utf-8", "replace")[:300]) from error
 
+    def cpu_s(self):
+        with open("/proc/%d/stat" % self.process.pid) as f:
+            words = f.read().rsplit(")", 1)[1].split()
+        return sum(map(int, words[11:13])) / os.sysconf("SC_CLK_TCK")
+
+    def wait_for_merges(self):
+        while self.ask("SELECT count() FROM system.merges") != "0\n":
+            time.sleep(1)
+
     def url(self, database):
         return "clickhouse://127.0.0.1:%d/%s" % (self.http, database)
 
@@ -148,13 +157,14 @@ def make_day(servers, to, hosts, windows, copies):
             server.ask("INSERT INTO {0}.{1}_local SELECT * FROM pushed.{1}_local".format(to, table))
 
 
-def question(tools, address, rounds):
-    times = []
+def question(tools, servers, address, rounds):
+    """Seconds until the answer; of these, the servers' and mayfly's CPU time."""
+    taken = []
     for _ in range(rounds):
-        start = time.monotonic()
+        start, served, used = time.monotonic(), sum(one.cpu_s() for one in servers), cpu_s()
         run(tools, "report", "--json", address)
-        times.append(time.monotonic() - start)
-    return measure.median(times)
+        taken.append((time.monotonic() - start, sum(one.cpu_s() for one in servers) - served, cpu_s() - used))
+    return [measure.median(times) for times in zip(*taken)]
 
 
 QUESTIONS = (("service", "?service=service7&from=-2d"), ("all", "?from=-2d"),
@@ -174,9 +184,11 @@ def measure_day(tools, servers, hosts, windows, copies, rounds, progress):
            "stacks": int(servers[0].ask("SELECT uniq(stack) FROM %s.samples" % name)),
            "bytes": sum(int(server.ask("SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND database = '%s' "
                                        "AND table = 'samples_local'" % name)) for server in servers)}
+    for server in servers:
+        server.wait_for_merges()
     for key, ask in QUESTIONS:
         progress("fleet: %d hosts, question %s" % (hosts * copies, key))
-        day[key + "_s"] = question(tools, servers[0].url(name) + ask, rounds)
+        day[key + "_s"], *day[key + "_cpu_s"] = question(tools, servers, servers[0].url(name) + ask, rounds)
     return day
 
 
@@ -209,6 +221,10 @@ def measure_all(tools, rounds, quick, work, progress):
     return result
 
 
+def said(day, key):
+    return "%.2f s" % day[key + "_s"] + (" (%.2f + %.2f)" % tuple(day[key + "_cpu_s"]) if key + "_cpu_s" in day else "")
+
+
 def render(part, heading, table):
     data = part["data"]
     lines = heading("A fleet's database", part)
@@ -218,7 +234,8 @@ def render(part, heading, table):
     rows = [["", *("%d hosts, %d windows each" % (day["hosts"], day["windows"]) for day in days)]]
     return lines + ["", "Debian's clickhouse-server 18.16, two of them on this machine that share the rows (load before: %.1f). "
                     "Recordings of python3, each with samples of its own, are pushed as %d hosts of %d services. A day is made of "
-                    "what was pushed in the servers: each window of a host has the samples of another recording."
+                    "what was pushed in the servers: each window of a host has the samples of another recording. In brackets: "
+                    "CPU time of both servers, and of mayfly."
                     % (data["load"], data["hosts"], SERVICES), ""] + \
         table(["", ""], [
             ["rows of samples pushed, by second of mayfly's CPU, a process of `mayfly push` for each trace (start-up, reading "
@@ -228,7 +245,7 @@ def render(part, heading, table):
             ["rows of samples", *("%d" % day["rows"] for day in days)],
             ["different stacks", *("%d" % day["stacks"] for day in days)],
             ["bytes on disk by row of samples", *("%.1f" % (day["bytes"] / day["rows"]) for day in days)],
-            ["`mayfly report` of one of %d services" % SERVICES, *("%.2f s" % day["service_s"] for day in days)],
-            ["`mayfly report` of all services", *("%.2f s" % day["all_s"] for day in days)],
-            ["of one service over time (every=auto)", *("%.2f s" % day["service_times_s"] for day in days)],
-            ["of all services over time", *("%.2f s" % day["all_times_s"] for day in days)]])
+            ["`mayfly report` of one of %d services" % SERVICES, *(said(day, "service") for day in days)],
+            ["`mayfly report` of all services", *(said(day, "all") for day in days)],
+            ["of one service over time (every=auto)", *(said(day, "service_times") for day in days)],
+            ["of all services over time", *(said(day, "all_times") for day in days)]])

@@ -62,7 +62,8 @@ struct fetch {
 	const struct server_url *url;
 	const char *sql; /* a condition on windows: those that are asked about */
 	char *why;
-	char *service;	  /* a condition on samples that lets the server read less, or "" */
+	char service[2 * SERVICE_LONGEST +
+		     40]; /* a condition that lets the server read less, or "" */
 	int64_t begin_ns; /* of the first step of time */
 	bool chosen;	  /* some processes stand for others, which were not recorded */
 	bool changed;	  /* windows were joined in the meantime: the sums are of no use */
@@ -247,16 +248,16 @@ static bool fetch_stacks(struct fetch *f)
 
 /* ---- what the answer is of ---- */
 
-/* Samples are in the order of services. */
-static bool set_service(struct fetch *f, const char *digits)
+/* Samples are in the order of services. digits: of a service's name, if all windows have one. */
+static void set_service(struct fetch *f, const char *digits)
 {
 	int length;
 
 	digits += strspn(digits, "\t");
 	length = (int)strspn(digits, "0123456789ABCDEF");
-	return asprintf(&f->service, length ? " AND service = unhex('%.*s')" : "", length,
-			digits) >= 0 ||
-	       no_memory(f);
+	if (length)
+		snprintf(f->service, sizeof(f->service), " AND service = unhex('%.*s')", length,
+			 digits);
 }
 
 /* What the windows say of themselves. */
@@ -289,7 +290,8 @@ static bool fetch_windows(struct fetch *f, struct windows *w)
 		good = false;
 	}
 	f->chosen = good && w->share > 0 && w->share < 1;
-	good = good && set_service(f, a.text + service);
+	if (good)
+		set_service(f, a.text + service);
 	free(a.text);
 	return good;
 }
@@ -723,7 +725,6 @@ static void end(struct fetch *f)
 	numbering_free(&f->frames);
 	numbering_free(&f->stacks);
 	bytes_free(&f->asked);
-	free(f->service);
 	free(f->moment);
 	free(f->point);
 	free(f->stack);
