@@ -11,6 +11,7 @@
 
 #include <curl/curl.h>
 
+#include "format/bytes.h"
 #include "format/utf8.h"
 
 #define LIBRARY	     "libcurl.so.4"
@@ -171,23 +172,19 @@ char *http_escape(struct http *h, const char *text)
 /* ---- one request ---- */
 
 struct reply {
-	char *text;
-	size_t size, most;
+	struct bytes text;
+	size_t most;
 };
 
 static size_t take_reply(char *bytes, size_t one, size_t count, void *to)
 {
 	struct reply *r = to;
 	size_t size = one * count;
-	char *grown = size < r->most - r->size ? realloc(r->text, r->size + size + 1) : NULL;
 
-	if (!grown)
+	if (size >= r->most - r->text.used)
 		return 0;
-	memcpy(grown + r->size, bytes, size);
-	r->text = grown;
-	r->size += size;
-	r->text[r->size] = 0;
-	return size;
+	bytes_put(&r->text, bytes, size);
+	return r->text.failed ? 0 : size;
 }
 
 /* NULL: out of memory. */
@@ -225,9 +222,10 @@ static bool perform(struct http *h, struct http_answer *answer, char *why)
 	library.setopt(h->curl, CURLOPT_LOW_SPEED_TIME, h->patient ? PATIENT_SECS : SILENT_SECS);
 	library.setopt(h->curl, CURLOPT_NOSIGNAL, 1L);
 	error = library.perform(h->curl);
-	answer->text = error || reply.text ? reply.text : calloc(1, 1);
-	answer->size = reply.size;
-	if (!error && answer->text) {
+	answer->size = reply.text.used;
+	bytes_put(&reply.text, "", 1);
+	answer->text = (char *)reply.text.at;
+	if (!error && !reply.text.failed) {
 		library.getinfo(h->curl, CURLINFO_RESPONSE_CODE, &answer->status);
 		library.getinfo(h->curl, CURLINFO_CONTENT_TYPE, &type);
 		snprintf(answer->type, sizeof(answer->type), "%s", type ? type : "");
