@@ -12,24 +12,11 @@
 
 #include "convert/import/heap_profile.h"
 #include "fleet/fleet_groups.h"
-#include "fleet/fleet_rollup.h"
+#include "fleet/fleet_moments.h"
 #include "fleet/row_binary.h"
 #include "format/numbering.h"
 
-#define STEPS_MOST	1000
-#define STEPS_FITTING	60
-#define TRIES		3
-#define NO_NEXT		"toInt64(9000000000000000000)" /* later than any end of a window */
-#define SERVICE_LONGEST 200 /* in bytes, to be in the address of a request */
-
-/* A window that counts: what was allocated in it belongs to step k, and what was live at its end counts at
- * the ends of the steps from k to before `until`. */
-struct moment {
-	uint64_t push, one; /* one: its process, which was chosen with the chance `share` */
-	double share;
-	unsigned day;
-	int32_t k, until;
-};
+#define TRIES 3
 
 struct sum {
 	double bytes, blocks;
@@ -62,17 +49,14 @@ struct fetch {
 	const struct server_url *url;
 	const char *sql; /* a condition on windows: those that are asked about */
 	char *why;
-	char service[2 * SERVICE_LONGEST +
-		     40]; /* a condition that lets the server read less, or "" */
-	int64_t begin_ns; /* of the first step of time */
 	bool chosen;	  /* some processes stand for others, which were not recorded */
-	bool changed;	  /* windows were joined in the meantime: the sums are of no use */
 	double processes; /* that the sums are divided by: 1, or all */
 	/* Of all stacks; choice: the standard error from that. */
 	double bytes[ERROR_SUMS], variance[ERROR_SUMS], choice[ERROR_SUMS];
 	struct heap_profile profile;
-	struct moment *moment;
-	size_t moments, moment_room;
+	struct fleet_windows windows;
+	struct fleet_steps steps;
+	struct fleet_moments moments;
 	struct point *point;
 	size_t points, point_room;
 	struct part part;
@@ -248,54 +232,6 @@ static bool fetch_stacks(struct fetch *f)
 
 /* ---- what the answer is of ---- */
 
-/* Samples are in the order of services. digits: of a service's name, if all windows have one. */
-static void set_service(struct fetch *f, const char *digits)
-{
-	int length;
-
-	digits += strspn(digits, "\t");
-	length = (int)strspn(digits, "0123456789ABCDEF");
-	if (length)
-		snprintf(f->service, sizeof(f->service), " AND service = unhex('%.*s')", length,
-			 digits);
-}
-
-/* What the windows say of themselves. */
-struct windows {
-	unsigned long long count, hosts, exact, interval;
-	long long begin_ns, end_ns, length_ns; /* the mean length of one */
-	double share;			       /* the smallest */
-};
-
-static bool fetch_windows(struct fetch *f, struct windows *w)
-{
-	struct answer a;
-	int service = 0;
-	bool good =
-	    ask(f, &a, NULL,
-		"SELECT uniqExact(process), uniqExact(host), min(exact), max(interval_bytes), "
-		"min(begin_ns), max(end_ns), toInt64(avg(end_ns - begin_ns)), min(share), "
-		"if(uniqExact(service) = 1 AND length(any(service)) <= %d, hex(any(service)), '') "
-		"FROM %s.windows WHERE push IN (SELECT min(push) FROM %s.windows WHERE %s GROUP BY "
-		"window)",
-		SERVICE_LONGEST, f->url->database, f->url->database, f->sql);
-
-	if (good && sscanf(a.text, "%llu %llu %llu %llu %lld %lld %lld %lf%n", &w->count, &w->hosts,
-			   &w->exact, &w->interval, &w->begin_ns, &w->end_ns, &w->length_ns,
-			   &w->share, &service) != 8) {
-		snprintf(f->why, CLICKHOUSE_WHY, "its answer has another form than was asked for");
-		good = false;
-	} else if (good && !w->count) {
-		snprintf(f->why, CLICKHOUSE_WHY, "it has no windows like that");
-		good = false;
-	}
-	f->chosen = good && w->share > 0 && w->share < 1;
-	if (good)
-		set_service(f, a.text + service);
-	free(a.text);
-	return good;
-}
-
 /* Those that the sums stand for. */
 static bool count_processes(struct fetch *f)
 {
@@ -309,128 +245,11 @@ static bool count_processes(struct fetch *f)
 	return true;
 }
 
-#define SECOND INT64_C(1000000000)
-
-/* A length of steps that a reader of a time axis expects, so that there are few enough, and that each has a
- * window of most processes. */
-static int64_t fitting_step(int64_t span_ns, int64_t window_ns)
-{
-	static const int32_t seconds[] = {1,   2,   5,	  10,	15,   30,    60,    120,   300,
-					  600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400};
-	const size_t lengths = sizeof(seconds) / sizeof(*seconds);
-
-	for (size_t i = 0; i < lengths; i++)
-		if (span_ns / (seconds[i] * SECOND) < STEPS_FITTING &&
-		    seconds[i] * SECOND >= window_ns)
-			return seconds[i] * SECOND;
-	if (window_ns < span_ns / STEPS_FITTING)
-		window_ns = span_ns / STEPS_FITTING;
-	return (window_ns / (seconds[lengths - 1] * SECOND) + 1) * seconds[lengths - 1] * SECOND;
-}
-
-/* The steps end with the last window. */
-static bool choose_steps(struct fetch *f, const struct windows *w, int64_t every_ns)
-{
-	int64_t span_ns = w->end_ns > w->begin_ns ? w->end_ns - w->begin_ns : 1;
-	int64_t step_ns = every_ns > 0 ? every_ns : fitting_step(span_ns, w->length_ns);
-	int64_t steps = (span_ns + step_ns - 1) / step_ns;
-
-	if (steps > STEPS_MOST) {
-		snprintf(f->why, CLICKHOUSE_WHY,
-			 "every=%" PRId64 "s are %" PRId64
-			 " steps, and %d is the most: ask for longer ones, "
-			 "or for less time with from= and to=",
-			 (int64_t)(step_ns / SECOND), steps, STEPS_MOST);
-		return false;
-	}
-	f->profile.step_ns = step_ns;
-	f->profile.steps = (uint32_t)steps;
-	f->begin_ns = w->end_ns - steps * step_ns;
-	return true;
-}
-
-/*
- * The windows that count, by ascending push. What was live at the end of one counts up to the next window of its process, or, where
- * there is none, for one and a half of its own length: then the process has ended. Without times there
- * is one step, and the last window of each process counts.
- */
-static bool ask_moments(struct fetch *f, struct answer *a)
-{
-	char *when = NULL;
-	bool good =
-	    f->profile.steps
-		? asprintf(&when,
-			   "toInt32(greatest(0, intDiv(w.1 - %" PRId64 " - 1, %" PRId64
-			   "))), toInt32(intDiv(least(w.6, w.1 + intDiv((w.1 - w.2) * 3, 2) + 1) - "
-			   "%" PRId64 " - 1, %" PRId64 "))",
-			   f->begin_ns, f->profile.step_ns, f->begin_ns, f->profile.step_ns) > 0
-		: asprintf(&when, "toInt32(0), toInt32(w.6 = " NO_NEXT ")") > 0;
-
-	good = good ? ask(f, a, NULL,
-			  "SELECT w.3, o, w.4, w.5, %s FROM (SELECT o, "
-			  "arrayJoin(arrayMap((x, next) -> (x.1, x.2, x.3, x.4, x.5, next), a, "
-			  "arrayPushBack(arrayMap(x -> x.1, arraySlice(a, 2)), " NO_NEXT
-			  "))) AS w FROM (SELECT o, arraySort(groupArray((e, b, p, s, d))) AS a "
-			  "FROM (SELECT min(push) AS p, argMin(end_ns, push) AS e, "
-			  "argMin(begin_ns, push) AS b, argMin(share, push) AS s, "
-			  "argMin(day, push) AS d, any(process) AS o FROM %s.windows WHERE %s "
-			  "GROUP BY window HAVING argMin(exact, push) != %d) GROUP BY o)) "
-			  "ORDER BY w.3 FORMAT RowBinary",
-			  when, f->url->database, f->sql, FLEET_JOINED)
-		    : no_memory(f);
-	free(when);
-	return good;
-}
-
-static bool take_moment(struct fetch *f, struct row_binary *r)
-{
-	struct moment *m;
-
-	if (!array_reserve(&f->moment, &f->moment_room, f->moments, sizeof(*m)))
-		return no_memory(f);
-	m = &f->moment[f->moments++];
-	m->push = row_binary_fixed(r, 8);
-	m->one = row_binary_fixed(r, 8);
-	m->share = row_binary_real(r);
-	m->day = (unsigned)row_binary_fixed(r, 2);
-	m->k = (int32_t)row_binary_fixed(r, 4);
-	m->until = (int32_t)row_binary_fixed(r, 4);
-	return true;
-}
-
-static bool fetch_moments(struct fetch *f)
-{
-	struct answer a;
-
-	return ask_moments(f, &a) && take_rows(f, &a, take_moment);
-}
-
-/* When windows are joined, others count instead of them, and then their samples are removed. A question is many
- * requests, so it looks at its end whether that happened. */
-static bool still_count(struct fetch *f)
-{
-	struct moment *before = f->moment;
-	size_t count = f->moments, found = 0;
-	bool good;
-
-	f->moment = NULL;
-	f->moments = f->moment_room = 0;
-	good = fetch_moments(f);
-	for (size_t i = 0; good && i < f->moments && found < count; i++)
-		found += f->moment[i].push == before[found].push;
-	free(before);
-	f->changed = good && found < count;
-	if (f->changed)
-		snprintf(f->why, CLICKHOUSE_WHY,
-			 "its windows were joined or removed in the meantime: ask again");
-	return good && !f->changed;
-}
-
 /* ---- sums ---- */
 
 static uint32_t last_step(const struct fetch *f)
 {
-	return f->profile.steps ? f->profile.steps - 1 : 0;
+	return f->steps.count ? f->steps.count - 1 : 0;
 }
 
 /* The point of a stack in the step that is asked for. Steps come from the last one on, so a stack has its
@@ -474,7 +293,7 @@ static bool take_sum(struct fetch *f, struct row_binary *r)
 	return true;
 }
 
-static bool is_in(const struct moment *m, const struct part *p)
+static bool is_in(const struct fleet_moment *m, const struct part *p)
 {
 	int32_t step = (int32_t)p->step;
 
@@ -488,7 +307,7 @@ static void ask_about_no_moment(struct fetch *f)
 	f->day[1] = 0;
 }
 
-static void ask_about_moment(struct fetch *f, const struct moment *m)
+static void ask_about_moment(struct fetch *f, const struct fleet_moment *m)
 {
 	bytes_put_fixed(&f->asked, m->push, 8);
 	if (m->day < f->day[0])
@@ -499,7 +318,7 @@ static void ask_about_moment(struct fetch *f, const struct moment *m)
 
 /* The samples of moments. They are in partitions by day, and in the order of services: the server reads less. */
 #define SAMPLES_FORMAT " AND day >= toDate(%u) AND day <= toDate(%u)%s"
-#define SAMPLES_OF(f)  (f)->day[0], (f)->day[1], (f)->service
+#define SAMPLES_OF(f)  (f)->day[0], (f)->day[1], (f)->windows.service
 
 #define SUMS(kind) "sum(" kind "_bytes), sum(" kind "_blocks)"
 #define ERRORS(kind)                                                                               \
@@ -512,9 +331,9 @@ static bool fetch_part(struct fetch *f)
 	struct answer a;
 
 	ask_about_no_moment(f);
-	for (size_t i = 0; i < f->moments; i++)
-		if (is_in(&f->moment[i], &f->part))
-			ask_about_moment(f, &f->moment[i]);
+	for (size_t i = 0; i < f->moments.count; i++)
+		if (is_in(&f->moments.moment[i], &f->part))
+			ask_about_moment(f, &f->moments.moment[i]);
 	return !f->asked.used ||
 	       (ask(f, &a, "push UInt64",
 		    "SELECT stack, %s%s FROM %s.samples PREWHERE push IN asked" SAMPLES_FORMAT
@@ -540,8 +359,6 @@ static bool take_choice(struct fetch *f, struct row_binary *r)
 	return true;
 }
 
-#define CHOICE(bytes, variance) "sqrt(greatest(0, sum(c * (" bytes " * " bytes " - " variance "))))"
-
 /*
  * The standard errors of each stack's sums from the choice of processes. When each process is taken with the
  * chance p, and y is what one that was taken stands for, of which v is the variance of sampling, then
@@ -554,31 +371,25 @@ static bool fetch_choice(struct fetch *f)
 	struct answer a;
 
 	ask_about_no_moment(f);
-	for (const struct moment *m = f->moment; m < f->moment + f->moments; m++) {
+	for (const struct fleet_moment *m = f->moments.moment;
+	     m < f->moments.moment + f->moments.count; m++) {
 		ask_about_moment(f, m);
 		bytes_put_fixed(&f->asked, m->one, 8);
 		row_binary_put_real(&f->asked, m->share);
 		bytes_put_fixed(&f->asked, is_in(m, &last), 1);
 	}
 	return ask(f, &a, "push UInt64, one UInt64, share Float64, live UInt8",
-		   "SELECT stack, " CHOICE("ab", "abv") ", " CHOICE("an", "anv") ", " CHOICE(
-		       "lb",
-		       "lbv") ", " CHOICE("ln",
-					  "lnv") " FROM (SELECT stack, one, "
-						 "max(1 - share) AS c, sum(allocated_bytes) AS ab, "
-						 "sum(allocated_bytes_variance) AS abv, "
-						 "sum(allocated_blocks) AS an, "
-						 "sum(allocated_blocks_variance) AS anv, "
-						 "sum(live_bytes * live) AS lb, "
-						 "sum(live_bytes_variance * live) AS lbv, "
-						 "sum(live_blocks * live) AS ln, "
-						 "sum(live_blocks_variance * live) AS lnv FROM "
-						 "%s.samples GLOBAL ANY INNER "
-						 "JOIN (SELECT * FROM asked) USING push PREWHERE "
-						 "push IN (SELECT push FROM "
-						 "asked)" SAMPLES_FORMAT
-						 " GROUP BY stack, one) GROUP BY stack FORMAT "
-						 "RowBinary",
+		   "SELECT stack, sqrt(greatest(0, sum(c * (ab * ab - abv)))), "
+		   "sqrt(greatest(0, sum(c * (an * an - anv)))), "
+		   "sqrt(greatest(0, sum(c * (lb * lb - lbv)))), "
+		   "sqrt(greatest(0, sum(c * (ln * ln - lnv)))) FROM ("
+		   "SELECT stack, one, max(1 - share) AS c, sum(allocated_bytes) AS ab, "
+		   "sum(allocated_bytes_variance) AS abv, sum(allocated_blocks) AS an, "
+		   "sum(allocated_blocks_variance) AS anv, sum(live_bytes * live) AS lb, "
+		   "sum(live_bytes_variance * live) AS lbv, sum(live_blocks * live) AS ln, "
+		   "sum(live_blocks_variance * live) AS lnv FROM %s.samples GLOBAL ANY INNER JOIN "
+		   "(SELECT * FROM asked) USING push PREWHERE push IN (SELECT push FROM "
+		   "asked)" SAMPLES_FORMAT " GROUP BY stack, one) GROUP BY stack FORMAT RowBinary",
 		   f->url->database, SAMPLES_OF(f)) &&
 	       take_rows(f, &a, take_choice);
 }
@@ -594,7 +405,8 @@ static bool fetch_sums(struct fetch *f)
 			if (!fetch_part(f))
 				return false;
 		}
-	return (!f->chosen || fetch_choice(f)) && still_count(f);
+	return (!f->chosen || fetch_choice(f)) &&
+	       fleet_moments_count(f->c, f->url, f->sql, &f->steps, &f->moments, f->why);
 }
 
 /* ---- rows of the trace ---- */
@@ -647,7 +459,7 @@ static bool add_points(struct fetch *f, const struct stack *stack, struct sum *s
 		sums[ERROR_ALLOCATED].bytes += p->of[ERROR_ALLOCATED].bytes;
 		sums[ERROR_ALLOCATED].blocks += p->of[ERROR_ALLOCATED].blocks;
 		sums[ERROR_LIVE] = p->of[ERROR_LIVE];
-		if (f->profile.steps && !add_point(f, p->step, sums, &all, &all_bytes))
+		if (f->steps.count && !add_point(f, p->step, sums, &all, &all_bytes))
 			return false;
 	}
 	if (p && p->step != last_step(f))
@@ -693,8 +505,9 @@ static double within(const struct fetch *f, enum trace_error_sum of)
 }
 
 /* The sums with their 95 % intervals, which the rows of the trace do not have. */
-static bool describe(struct fetch *f, const struct windows *w, const char *name)
+static bool describe(struct fetch *f, const char *name)
 {
+	const struct fleet_windows *w = &f->windows;
 	struct recording *t = f->profile.tables;
 
 	if (!w->exact || f->chosen) {
@@ -703,17 +516,17 @@ static bool describe(struct fetch *f, const struct windows *w, const char *name)
 		f->profile.interval = interval > 1 ? whole(interval) : 2;
 		f->profile.errors = true;
 	}
-	t->info.start_real_ns = f->profile.steps ? f->begin_ns : w->begin_ns;
-	t->info.duration_ns = f->profile.steps * f->profile.step_ns;
+	t->info.start_real_ns = f->steps.count ? f->steps.begin_ns : w->begin_ns;
+	t->info.duration_ns = f->steps.count * f->steps.length_ns;
 	t->program = recording_string(t, name, strlen(name));
 	return !import_describe(
 		   t, "",
 		   "the %s of %llu process%s of %llu host%s: allocated %.4g MB ±%.2g, live at "
 		   "%s %.4g MB ±%.2g",
-		   f->processes == 1 ? "sum" : "mean", w->count, w->count == 1 ? "" : "es",
+		   f->processes == 1 ? "sum" : "mean", w->processes, w->processes == 1 ? "" : "es",
 		   w->hosts, w->hosts == 1 ? "" : "s", f->bytes[ERROR_ALLOCATED] / 0x1p20,
 		   within(f, ERROR_ALLOCATED) / 0x1p20,
-		   f->profile.steps ? "the end of the time" : "their ends",
+		   f->steps.count ? "the end of the time" : "their ends",
 		   f->bytes[ERROR_LIVE] / 0x1p20, within(f, ERROR_LIVE) / 0x1p20) ||
 	       no_memory(f);
 }
@@ -725,26 +538,37 @@ static void end(struct fetch *f)
 	numbering_free(&f->frames);
 	numbering_free(&f->stacks);
 	bytes_free(&f->asked);
-	free(f->moment);
+	fleet_moments_free(&f->moments);
 	free(f->point);
 	free(f->stack);
 	free(f->frame);
 	free(f->path);
 }
 
-/* f->changed: it failed because the database has changed, and may be asked again. */
+/* All that the answer consists of. */
+static bool fetch_all(struct fetch *f, const struct fleet_filter *filter)
+{
+	if (!fleet_windows_fetch(f->c, f->url, f->sql, &f->windows, f->why) ||
+	    (filter->per_process && !count_processes(f)) ||
+	    (filter->every_ns &&
+	     !fleet_steps_choose(&f->windows, filter->every_ns, &f->steps, f->why)) ||
+	    !fleet_moments_fetch(f->c, f->url, f->sql, &f->steps, &f->moments, f->why))
+		return false;
+	f->chosen = f->windows.share > 0 && f->windows.share < 1;
+	f->profile.steps = f->steps.count;
+	f->profile.step_ns = f->steps.length_ns;
+	return fetch_sums(f) && fetch_stacks(f) && fetch_frames(f);
+}
+
+/* f->moments.changed: it failed because the database has changed, and may be asked again. */
 static bool fetch_once(struct fetch *f, const char *name, const struct fleet_filter *filter,
 		       trace_sink *sink, void *context)
 {
 	struct import_options options = {0};
-	struct windows w;
 	int error = 0;
 	bool good = heap_profile_begin(&f->profile, (size_t)1 << 30) || no_memory(f);
 
-	good = good && fetch_windows(f, &w) && (!filter->per_process || count_processes(f)) &&
-	       (!filter->every_ns || choose_steps(f, &w, filter->every_ns)) && fetch_moments(f) &&
-	       fetch_sums(f) && fetch_stacks(f) && fetch_frames(f) && add_stacks(f) &&
-	       describe(f, &w, name);
+	good = good && fetch_all(f, filter) && add_stacks(f) && describe(f, name);
 	if (good)
 		error = heap_profile_write(&f->profile, &options, sink, context);
 	if (error)
@@ -767,7 +591,7 @@ bool fleet_fetch(struct clickhouse *c, const struct server_url *url, const char 
 		*why = 0;
 		f = begin;
 		good = fetch_once(&f, name, filter, sink, context);
-		if (good || !f.changed)
+		if (good || !f.moments.changed)
 			break;
 	}
 	return good;
