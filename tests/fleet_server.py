@@ -9,17 +9,20 @@ import subprocess
 import urllib.error
 import urllib.request
 
-from harness import MAYFLY, Folder, Skip, check, environment, report, run, same, wait_until
+from harness import MAYFLY, Folder, Skip, check, environment, need, report, run, same, wait_until
 
 CONFIG = """<yandex>
 <logger><level>error</level><log>{here}/log</log><errorlog>{here}/errors</errorlog></logger>
 <http_port>{http}</http_port><tcp_port>{tcp}</tcp_port><listen_host>127.0.0.1</listen_host>
+<interserver_http_port>{replication}</interserver_http_port><interserver_http_host>127.0.0.1</interserver_http_host>
 <path>{here}/data/</path><tmp_path>{here}/tmp/</tmp_path><user_files_path>{here}/files/</user_files_path>
 <users_config>{here}/users.xml</users_config><default_profile>default</default_profile>
 <default_database>default</default_database><mark_cache_size>10000000</mark_cache_size>
 <remote_servers><two>{shards}</two></remote_servers>
+{more}
 </yandex>
 """
+ZOOKEEPER = "/usr/share/java/zookeeper.jar"
 USERS = """<yandex>
 <profiles><default><max_memory_usage>2000000000</max_memory_usage></default></profiles>
 <users>
@@ -39,23 +42,28 @@ def free_ports(count):
         return [one.getsockname()[1] for one in sockets]
 
 
-SHARD = "<shard><replica><host>127.0.0.1</host><port>%d</port></replica></shard>"
+REPLICA = "<replica><host>127.0.0.1</host><port>%d</port></replica>"
+KEEPER = "<zookeeper><node><host>127.0.0.1</host><port>%d</port></node></zookeeper>"
+MACROS = "<macros><shard>%d</shard><replica>%s</replica></macros>"
 
 
 class Server:
     def __init__(self, folder):
         self.folder = folder
-        self.http, self.tcp = free_ports(2)
-        self.cluster = []
+        self.http, self.tcp, self.replication = free_ports(3)
+        self.shards = []  # lists of servers
+        self.more = ""
         self.process = None
 
     def start(self):
-        shards = "".join(SHARD % one.tcp for one in self.cluster)
+        shards = "".join("<shard><internal_replication>true</internal_replication>%s</shard>" % "".join(
+            REPLICA % one.tcp for one in shard) for shard in self.shards)
         for name in ("data", "tmp", "files"):
             os.makedirs(self.folder / name, exist_ok=True)
         for name, text in (("config.xml", CONFIG), ("users.xml", USERS)):
             with open(self.folder / name, "w") as file:
-                file.write(text.format(here=self.folder.path, http=self.http, tcp=self.tcp, shards=shards))
+                file.write(text.format(here=self.folder.path, http=self.http, tcp=self.tcp, replication=self.replication,
+                                       shards=shards, more=self.more))
         self.process = subprocess.Popen(["clickhouse-server", "--config-file", self.folder / "config.xml"],
                                         cwd=self.folder.path, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                         stderr=subprocess.DEVNULL, start_new_session=True)
@@ -68,9 +76,16 @@ class Server:
         except (OSError, urllib.error.URLError):
             return False
 
-    def stop(self):
+    def has_keeper(self):
+        try:
+            return self.ask("SELECT count() > 0 FROM system.zookeeper WHERE path = '/'") == "1"
+        except AssertionError:
+            return False
+
+    def stop(self, number=signal.SIGKILL):
+        """ZooKeeper takes one that was killed for alive for half a minute, in which a new one waits."""
         if self.process:
-            os.killpg(self.process.pid, signal.SIGKILL)
+            os.killpg(self.process.pid, number)
             self.process.wait()
         self.process = None
 
@@ -107,7 +122,7 @@ def cluster():
         both = [Server(here), Server(there)]
         try:
             for one in both:
-                one.cluster = both
+                one.shards = [[other] for other in both]
                 one.start()
             for one in both:
                 good("fleet", "init", "-q", "--cluster", "two", one.url())
@@ -115,6 +130,50 @@ def cluster():
         finally:
             for one in both:
                 one.stop()
+
+
+@contextlib.contextmanager
+def keeper():
+    """A ZooKeeper; its port."""
+    if not os.path.exists(ZOOKEEPER):
+        raise Skip("zookeeper is not installed")
+    need("java")
+    port, = free_ports(1)
+    with Folder() as here:
+        with open(here / "zoo.cfg", "w") as file:
+            file.write("tickTime=2000\ndataDir=%s\nclientPort=%d\nclientPortAddress=127.0.0.1\n"
+                       "admin.enableServer=false\n" % (here.path, port))
+        process = subprocess.Popen(["java", "-Xmx128m", "-cp", ZOOKEEPER, "org.apache.zookeeper.server.quorum.QuorumPeerMain",
+                                    here / "zoo.cfg"], cwd=here.path, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL, start_new_session=True)
+        def answers():
+            check(process.poll() is None, "zookeeper has ended")
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)) as connection:
+                connection.sendall(b"srvr")
+                return b"Mode: standalone" in connection.recv(4096)
+            return False
+        try:
+            wait_until(answers, "zookeeper to answer")
+            yield port
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+@contextlib.contextmanager
+def replicas(shards=1):
+    """Two servers for each shard, without tables: those of the first shard come first."""
+    if not shutil.which("clickhouse-server"):
+        raise Skip("clickhouse-server is not installed")
+    with keeper() as port, contextlib.ExitStack() as stack:
+        all_servers = [Server(stack.enter_context(Folder())) for _ in range(2 * shards)]
+        for number, one in enumerate(all_servers):
+            stack.callback(one.stop)
+            one.shards = [all_servers[i:i + 2] for i in range(0, 2 * shards, 2)]
+            one.more = KEEPER % port + MACROS % (number // 2 + 1, "ab"[number % 2])
+            one.start()
+            wait_until(one.has_keeper, "clickhouse-server to find ZooKeeper")
+        yield all_servers
 
 
 def good(*command, **changes):

@@ -16,7 +16,8 @@ import subprocess
 import threading
 import urllib.request
 
-from fleet_server import COUNTED, cluster, fails, figures, free_ports, good, push, server, whole_of, windows
+from fleet_server import (COUNTED, KEEPER, MACROS, cluster, fails, figures, free_ports, good, keeper, push, replicas, server,
+                          whole_of, windows)
 from harness import (BUILD, MAYFLY, SOURCE, Folder, Skip, case, cases, check, environment, main, program, record, report, run,
                      same, wait_until)
 from told import Told, told_program
@@ -386,15 +387,161 @@ def two_shards(options):
         check("without a cluster" in fails("fleet", "init", "--cluster", "two", alone.url()), "another init")
 
 
+def caught_up(*all_servers):
+    """Waits until replicas have what was pushed to the others. A delay of 0 is said also of what is younger than 1 s."""
+    for one in all_servers:
+        wait_until(lambda: one.ask("SELECT count() FROM system.replicas WHERE queue_size > 0 OR is_readonly OR "
+                                   "(log_max_index > 0 AND log_pointer <= log_max_index)") == "0", "a replica")
+
+
+def sum_of(traces):
+    return [sum(values) for values in zip(*map(whole_of, traces))]
+
+
+@case
+def two_replicas():
+    """What is pushed to one, the other answers, also after either was away for a time; and it counts once."""
+    with fleet_of("two replicas") as both, Folder() as here:
+        a, b = both
+        traces = traces_of(here, 5, "-x")
+        check("already" in good("fleet", "init", "--cluster", "two", "--replicas", b.url()), "a second init")
+
+        def agree(count):
+            caught_up(*both)
+            for one in both:
+                same((windows(one), whole_of(one.url())), (count, sum_of(traces[:count])))
+                same(float(one.ask("SELECT sum(allocated_bytes) FROM fleet.samples_local WHERE " + COUNTED)),
+                     sum_of(traces[:count])[0])
+        push(a.url(), *traces[:2])
+        agree(2)
+        check("already" in push(b.url(), traces[0]), "pushed to the other")
+        pushers = [subprocess.Popen([MAYFLY, "push", "-q", "--to", one.url(), *traces[:3]], env=environment()) for one in both]
+        same([one.wait() for one in pushers], [0, 0])
+        agree(3)
+        for away, there, trace, number in ((b, a, traces[3], signal.SIGTERM), (a, b, traces[4], signal.SIGKILL)):
+            away.stop(number)
+            push(there.url(), trace)
+            same(whole_of(there.url()), sum_of(traces[:traces.index(trace) + 1]))
+            away.start()
+            wait_until(away.has_keeper, "ZooKeeper")
+            agree(traces.index(trace) + 1)
+        same(a.ask("SELECT total_replicas, engine LIKE 'Replicated%' FROM system.replicas WHERE database = 'fleet'").splitlines(),
+             ["2\t1"] * 4)
+        same(good("fleet", "trim", "--keep", "30d", a.url()).split()[-3:], ["0", "processes", "forgotten"])
+        check("5 processes" in good("fleet", "trim", "--keep", "1ns", a.url()), "all")
+        caught_up(*both)
+        same([one.ask("SELECT count() FROM fleet.%s_local" % table) for one in both for table in ("windows", "samples")],
+             ["0"] * 4)
+        check("0 processes" in good("fleet", "trim", "--keep", "1ns", b.url()), "of the other")
+        push(b.url(), traces[0])
+        caught_up(*both)
+        same(whole_of(a.url()), whole_of(traces[0]))
+
+
+@case
+def a_replica_that_is_behind():
+    """It is not asked what a process has already, and does not join or forget what it knows a part of."""
+    with fleet_of("two replicas") as both, Folder() as here:
+        a, b = both
+        with told_recording(here / "t", "-x") as (told, recorder):
+            for i, order in enumerate("abc"):
+                told.tell(order, 3)
+                told.tell("-", 1000)
+                good("ctl", here / "t.spool", "snapshot", "-o", here / ("s%d" % i))
+        recorder.wait()
+        push(a.url(), here / "s0")
+        caught_up(*both)
+        for table in ("windows", "samples", "stacks", "frames"):
+            b.ask("SYSTEM STOP FETCHES fleet.%s_local" % table)
+        push(a.url(), here / "s1")
+        wait_until(lambda: b.ask("SELECT min(absolute_delay) > 4 FROM system.replicas WHERE table IN "
+                                 "('windows_local', 'samples_local')") == "1", "it to be behind")
+        push(b.url(), here / "s2")
+        for job in (["rollup", "--older", "1ns"], ["trim", "--keep", "1ns"]):
+            check("lacks rows that other replicas have" in fails("fleet", *job, b.url()), job)
+        a.stop(signal.SIGTERM)
+        check("replica" in fails("push", "--to", b.url(), here / "t"), "a part of what the process has")
+        a.start()
+        wait_until(a.has_keeper, "ZooKeeper")
+        for table in ("windows", "samples", "stacks", "frames"):
+            b.ask("SYSTEM START FETCHES fleet.%s_local" % table)
+        caught_up(*both)
+        push(b.url(), here / "t")
+        caught_up(*both)
+        for one in both:
+            same((windows(one), asked_for(one)), (4, whole_of(here / "t")))
+        same(rolled(b, "--older", "1ns"), (4, 1))
+        same(rolled(a, "--older", "1ns"), (0, 0))
+        caught_up(*both)
+        for one in both:
+            same((windows(one), asked_for(one)), (1, whole_of(here / "t")))
+            same(one.ask("SELECT uniq(push) FROM fleet.samples"), "1")
+
+
+@case
+def replicas_of_two_shards():
+    """Four servers, of which one of each shard is away in turn."""
+    with replicas(2) as servers, Folder() as here:
+        for one in servers:
+            good("fleet", "init", "-q", "--cluster", "two", "--replicas", one.url())
+        traces = traces_of(here, 12, "-x")
+        for i, trace in enumerate(traces):
+            away = servers[i % 4] if i >= 8 else None
+            if away:
+                away.stop(signal.SIGTERM)
+            push(servers[(i + 1) % 4].url(), trace)
+            if away:
+                away.start()
+                wait_until(away.has_keeper, "ZooKeeper")
+            caught_up(*servers)
+        for one in servers:
+            same((windows(one), whole_of(one.url())), (12, sum_of(traces)))
+            check("already" in push(one.url(), traces[5]), "again")
+        counts = [int(one.ask("SELECT count() FROM fleet.windows_local")) for one in servers]
+        same((counts[0], counts[2], counts[0] + counts[2]), (counts[1], counts[3], 12))
+        for one in servers[::2]:
+            good("fleet", "trim", "--keep", "1ns", one.url())
+        caught_up(*servers)
+        same([one.ask("SELECT count() FROM fleet.samples_local") for one in servers], ["0"] * 4)
+
+
+@case
+def replicas_that_cannot_be_made():
+    """One line, and nothing is made."""
+    with server() as s, keeper() as port:
+        s.shards = [[s]]
+
+        def refused(word, *options):
+            said = fails("fleet", "init", *(options or ("--cluster", "two", "--replicas")), s.url())
+            check(word in said, said)
+            same(s.ask("SELECT count() FROM system.databases WHERE name = 'fleet'"), "0")
+
+        def restart(more):
+            s.stop()
+            s.more = more
+            s.start()
+        restart("")
+        refused("names none")
+        restart(KEEPER % free_ports(1)[0] + MACROS % (1, "a"))
+        refused("replicas need ZooKeeper: ")
+        for macros in ("", "<macros><shard>1</shard></macros>"):
+            restart(KEEPER % port + macros)
+            wait_until(s.has_keeper, "ZooKeeper")
+            refused("the macros 'shard' and 'replica'")
+        refused("no cluster 'three'", "--cluster", "three")
+        good("fleet", "init", "--cluster", "two", s.url())
+        check("without replicas" in fails("fleet", "init", "--cluster", "two", "--replicas", s.url()), "there are others")
+        for wrong in (["init", "--replicas"], ["list", "--replicas"]):
+            same(run([MAYFLY, "fleet", *wrong, s.url()], env=environment()).code, 2, wrong)
+
+
 @case
 def old_processes_are_forgotten():
     """Whole processes: of one that goes on, nothing, as it would be pushed again."""
     with server() as s, Folder() as here:
         good("fleet", "init", s.url())
-        trace, = traces_of(here, 1, "-x")
-        push(s.url(), trace)
-        s.ask("ALTER TABLE fleet.windows UPDATE end_ns = end_ns - 86400000000000 WHERE 1")
-        wait_until(lambda: s.ask("SELECT min(is_done) FROM system.mutations") == "1", "a window of yesterday")
+        put_tables(s, ["f"], ["('2023-11-14', 'api', 'h', 1, 1, 1, 1699920000000000000, 1699920060000000000, 1, 1)"],
+                   ["('2023-11-14', 'api', 1, 1, %s)" % ", ".join("1" * 10)])
         with told_recording(here / "t", "-x", "--push", s.url(), "--push-every", "1s") as (told, recorder):
             told.tell("a", 3)
             wait_until(lambda: windows(s) > 1, "a window")
@@ -403,6 +550,7 @@ def old_processes_are_forgotten():
             wait_until(lambda: windows(s) > before, "a window")
             check("1 process forgotten" in good("fleet", "trim", "--keep", "12h", s.url()), "one")
             same(s.ask("SELECT uniq(process), uniq(begin_ns) > 1 FROM fleet.windows"), "1\t1")
+            same(s.ask("SELECT count() FROM fleet.samples WHERE push = 1"), "0")
         same(recorder.wait(), 0)
         same(asked_for(s), whole_of(here / "t"))
         for wrong in (["trim", s.url()], ["trim", "--keep", "2s"], ["list", "--keep", "2s", s.url()],
@@ -481,9 +629,11 @@ VERSION_1 = {
 }
 
 
-def make_version_1(s, database, cluster=""):
+def make_version_1(s, database, cluster="", replicated=False):
     s.ask("CREATE DATABASE " + database)
     for name, (columns, engine, part_by) in VERSION_1.items():
+        if replicated:
+            engine = "Replicated" + engine.replace("()", "('/clickhouse/tables/{shard}/%s/%s', '{replica}')" % (database, name))
         s.ask("CREATE TABLE %s.%s%s (%s) ENGINE = %s" % (database, name, "_local" if cluster else "", columns, engine))
         if cluster:
             s.ask("CREATE TABLE %s.%s (%s) ENGINE = Distributed('%s', '%s', '%s_local', %s)" % (
@@ -500,19 +650,17 @@ def copy_as_version_1(s, database):
         s.ask("INSERT INTO %s.%s (%s) SELECT %s FROM fleet.%s" % (database, name, columns, columns, name))
 
 
-@cases(["one server", "two servers"])
+@cases(["one server", "two servers", "two replicas"])
 def tables_of_an_older_version(servers):
     """fleet init adds what they lack; what they have is answered as before, and windows go on from there."""
-    two = servers == "two servers"
-    with (cluster() if two else server()) as s, Folder() as here:
-        both = s if two else [s]
+    two = servers != "one server"
+    options = [] if not two else ["--cluster", "two"] if servers == "two servers" else ["--cluster", "two", "--replicas"]
+    with fleet_of(servers) as both, Folder() as here:
         s = both[0]
         traces = traces_of(here, 3, "-x")
-        if not two:
-            good("fleet", "init", s.url())
         push(s.url(), *traces[:2])
         for one in both:
-            make_version_1(one, "old", "two" if two else "")
+            make_version_1(one, "old", "two" if two else "", "--replicas" in options)
         copy_as_version_1(s, "old")
         for command in (("push", "--to", s.url("old"), traces[2]), ("report", s.url("old")), ("fleet", "list", s.url("old")),
                         ("fleet", "trim", "--keep", "1d", s.url("old"))):
@@ -521,14 +669,17 @@ def tables_of_an_older_version(servers):
         s.ask("ALTER TABLE old.windows%s ADD COLUMN share Float64 DEFAULT 1" % ("_local" if two else ""))
         check("mayfly's version" in good("fleet", "init", s.url("old")), "brought up to date")
         for one in both[1:]:
-            good("fleet", "init", "-q", "--cluster", "two", one.url("old"))
+            good("fleet", "init", "-q", *options, one.url("old"))
         for one in both:
-            check("already" in good("fleet", "init", *(["--cluster", "two"] if two else []), one.url("old")), "twice")
-        wait_until(lambda: s.ask("SELECT count(), min(share), max(share) FROM old.windows") == "2\t1\t1", "all rows")
+            check("already" in good("fleet", "init", *options, one.url("old")), "twice")
+        for one in both:
+            wait_until(lambda: one.ask("SELECT count(), min(share), max(share) FROM old.windows") == "2\t1\t1", "all rows")
+        caught_up(*both)
         same(report(s.url("old"))["rows"], report(s.url())["rows"])
         check("already" in push(s.url("old"), traces[1]), "a window of before")
         for database in ("old", "fleet"):
             push(both[-1].url(database), traces[2])
+        caught_up(*both)
         same(report(s.url("old"))["rows"], report(s.url())["rows"])
         describe = "DESCRIBE TABLE %s.windows" + ("_local" if two else "")
         same(s.ask(describe % "old"), s.ask(describe % "fleet"))
@@ -702,6 +853,10 @@ def fleet_of(servers):
         if servers == "one server":
             both = [stack.enter_context(server())]
             good("fleet", "init", "-q", both[0].url())
+        elif servers == "two replicas":
+            both = stack.enter_context(replicas())
+            for one in both:
+                good("fleet", "init", "-q", "--cluster", "two", "--replicas", one.url())
         else:
             both = stack.enter_context(cluster())
         yield both

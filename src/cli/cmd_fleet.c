@@ -21,7 +21,7 @@ struct fleet_command {
 	struct fleet_login login;
 	const char *by, *cluster;
 	int64_t keep_ns, older_ns, to_ns;
-	bool quiet, json;
+	bool quiet, json, replicas;
 };
 
 static const struct option_row fleet_rows[] = {
@@ -32,6 +32,8 @@ static const struct option_row fleet_rows[] = {
     {"cluster", .argument = "NAME", OPTION_TEXT(struct fleet_command, cluster),
      .help = "init: the rows are spread over the servers of this cluster of the server's "
 	     "configuration; each needs an init"},
+    {"replicas", OPTION_FLAG(struct fleet_command, replicas),
+     .help = "init: the servers of a shard of the cluster are replicas, which have the same rows"},
     {"keep", .argument = "TIME", .least = 1, OPTION_TIME(struct fleet_command, keep_ns),
      .help = "trim: forget the processes whose last window is older, such as 30d"},
     {"older", .argument = "TIME", .least = 1, OPTION_TIME(struct fleet_command, older_ns),
@@ -70,7 +72,7 @@ static int init(const struct fleet_command *f, const char *address)
 
 	if (!c)
 		return CLI_FAILED;
-	good = fleet_schema_make(c, url.database, f->cluster, &made, why);
+	good = fleet_schema_make(c, url.database, f->cluster, f->replicas, &made, why);
 	clickhouse_close(c);
 	if (!good)
 		return cli_error("%s: %s", url.shown, why);
@@ -161,6 +163,8 @@ int cmd_fleet(int argc, char **argv)
 		return cli_usage("%s is for list", f.by ? "--by" : "--json");
 	if (jobs[job].run != init && f.cluster)
 		return cli_usage("--cluster is for init");
+	if (f.replicas && !f.cluster)
+		return cli_usage("--replicas is for init, with --cluster NAME");
 	if ((jobs[job].run == trim) != (f.keep_ns != 0))
 		return cli_usage(f.keep_ns ? "--keep is for trim"
 					   : "trim: say how much to keep, as --keep 30d");

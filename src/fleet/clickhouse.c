@@ -25,7 +25,7 @@ _Static_assert(HTTP_WHY <= CLICKHOUSE_WHY, "a reason of http_post() fits");
 struct clickhouse {
 	struct http *http;
 	struct server_url url;
-	bool distributed;
+	bool distributed, current;
 };
 
 struct clickhouse *clickhouse_open(const struct server_url *url,
@@ -58,6 +58,11 @@ void clickhouse_close(struct clickhouse *c)
 void clickhouse_distributed(struct clickhouse *c)
 {
 	c->distributed = true;
+}
+
+void clickhouse_current(struct clickhouse *c)
+{
+	c->current = true;
 }
 
 void clickhouse_patient(struct clickhouse *c)
@@ -153,16 +158,21 @@ static enum clickhouse_failure no_memory(char *why)
 	return CLICKHOUSE_REFUSED;
 }
 
+/* All choose the same one of a part's replicas while it is there, and none that is 3 s behind. */
+static const char distributed[] =
+    "distributed_product_mode=global&insert_distributed_sync=1&load_balancing=in_order&"
+    "max_replica_delay_for_distributed_queries=3&";
+static const char current[] = "fallback_to_stale_replicas_for_distributed_queries=0&";
+
 /* more: settings, each with a '&' at its end. statement NULL: it is the body. */
 static char *address_of(struct clickhouse *c, const char *more, const char *statement)
 {
-	const char *settings =
-	    c->distributed ? "distributed_product_mode=global&insert_distributed_sync=1&" : "";
 	char *escaped = statement ? http_escape(c->http, statement) : NULL, *address = NULL;
 
 	if ((!statement || escaped) &&
-	    asprintf(&address, "%s?%s%s%s%s", c->url.base, settings, more,
-		     statement ? "query=" : "", escaped ? escaped : "") < 0)
+	    asprintf(&address, "%s?%s%s%s%s%s", c->url.base, c->distributed ? distributed : "",
+		     c->distributed && c->current ? current : "", more, statement ? "query=" : "",
+		     escaped ? escaped : "") < 0)
 		address = NULL;
 	free(escaped);
 	return address;

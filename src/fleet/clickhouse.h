@@ -28,6 +28,9 @@ void clickhouse_close(struct clickhouse *c);
  * once for all of them, and rows are there when the statement that inserts them has ended. */
 void clickhouse_distributed(struct clickhouse *c);
 
+/* From now on, a statement fails when of a part of the cluster only replicas answer that are behind the others. */
+void clickhouse_current(struct clickhouse *c);
+
 /* From now on, a server that is silent for long counts as busy, not as away: it adds up very many rows. */
 void clickhouse_patient(struct clickhouse *c);
 

@@ -11,12 +11,19 @@
  * NULL: why[CLICKHOUSE_WHY]. */
 const char *fleet_local(struct clickhouse *c, const char *database, char *why);
 
+/* Whether those tables are replicas of other servers' tables. */
+bool fleet_replicated(struct clickhouse *c, const char *database, bool *replicated, char *why);
+
+/* Returns when this server has the rows that its replicas have, if it has such. False: it does not get them for
+ * 20 s, or why[] says what else. */
+bool fleet_catch_up(struct clickhouse *c, const char *database, char *why);
+
 /* A statement whose answer is a number, or none: 0. */
 bool fleet_count(struct clickhouse *c, uint64_t *number, char *why, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* ALTER TABLE ... DELETE: the server deletes in the background; returns when it has. */
-bool fleet_delete(struct clickhouse *c, const char *database, char *why, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
+/* Deletes the rows of a table of this server, if there are any, and of its replicas: returns when it has here. */
+bool fleet_delete(struct clickhouse *c, const char *database, const char *table,
+		  const char *condition, char *why);
 
 #endif

@@ -55,10 +55,11 @@ enum clickhouse_failure fleet_push(struct clickhouse *c, const struct server_url
 	const struct mayfly_info *info = mayfly_trace_info(trace);
 	struct window_rows rows = {0};
 	struct window_past past;
-	enum clickhouse_failure failure =
-	    window_past_fetch(c, url, window_process(trace, facts), &past, why);
+	enum clickhouse_failure failure;
 	int error;
 
+	clickhouse_current(c);
+	failure = window_past_fetch(c, url, window_process(trace, facts), &past, why);
 	*there = !failure && info->start_real_ns + info->duration_ns <= past.end_ns;
 	error = failure || *there ? 0 : window_rows_make(&rows, trace, facts, &past);
 	known_stacks_add(known, &past.stacks);

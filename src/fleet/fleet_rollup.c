@@ -142,13 +142,16 @@ static bool with_plan(const struct rollup *r, const struct clickhouse_table *pla
 	return good;
 }
 
-/* Samples first: they do not count before the windows that have their numbers. */
+/* Samples first: they do not count before the windows that have their numbers. A replica that has a window that is
+ * to be joined may not have its samples yet. */
 static bool join_part(struct rollup *r, unsigned day, uint64_t part, uint64_t parts)
 {
 	const char *database = r->url->database;
 	struct clickhouse_table table = {"plan", PLAN};
-	char *plan = ask_plan(r, day, part, parts, &table.size);
-	bool good = plan != NULL;
+	char *plan = fleet_catch_up(r->c, database, r->why)
+			 ? ask_plan(r, day, part, parts, &table.size)
+			 : NULL;
+	bool good = plan && (!table.size || fleet_catch_up(r->c, database, r->why));
 
 	if (good && table.size) {
 		table.rows = plan;
@@ -166,35 +169,28 @@ static bool join_part(struct rollup *r, unsigned day, uint64_t part, uint64_t pa
 
 static bool delete_rows(const struct rollup *r, unsigned day)
 {
-	const char *database = r->url->database, *local = r->local;
-	char beaten[CONDITION_BYTES];
-	uint64_t rows;
+	const char *database = r->url->database;
+	char windows[20], samples[20], beaten[CONDITION_BYTES], of_beaten[2 * CONDITION_BYTES],
+	    stand_in[CONDITION_BYTES];
 
+	snprintf(windows, sizeof(windows), "windows%s", r->local);
+	snprintf(samples, sizeof(samples), "samples%s", r->local);
 	snprintf(
 	    beaten, sizeof(beaten),
 	    "day = toDate(%u) AND push GLOBAL NOT IN (SELECT min(push) FROM %s.windows WHERE day = "
 	    "toDate(%u) GROUP BY window)",
 	    day, database, day);
-	if (!fleet_count(r->c, &rows, r->why, "SELECT count() FROM %s.windows%s WHERE %s", database,
-			 local, beaten) ||
-	    (rows &&
-	     (!fleet_delete(r->c, database, r->why,
-			    "ALTER TABLE %s.samples%s DELETE WHERE day = toDate(%u) AND "
-			    "push IN (SELECT push FROM %s.windows%s WHERE %s)",
-			    database, local, day, database, local, beaten) ||
-	      !fleet_delete(r->c, database, r->why, "ALTER TABLE %s.windows%s DELETE WHERE %s",
-			    database, local, beaten))))
-		return false;
+	snprintf(of_beaten, sizeof(of_beaten),
+		 "day = toDate(%u) AND push IN (SELECT push FROM %s.%s WHERE %s)", day, database,
+		 windows, beaten);
 	snprintf(
-	    beaten, sizeof(beaten),
+	    stand_in, sizeof(stand_in),
 	    "day = toDate(%u) AND exact = %d AND window GLOBAL IN (SELECT window FROM %s.windows "
 	    "WHERE day = toDate(%u) GROUP BY window HAVING count() = 1)",
 	    day, FLEET_JOINED, database, day);
-	return fleet_count(r->c, &rows, r->why, "SELECT count() FROM %s.windows%s WHERE %s",
-			   database, local, beaten) &&
-	       (!rows ||
-		fleet_delete(r->c, database, r->why, "ALTER TABLE %s.windows%s DELETE WHERE %s",
-			     database, local, beaten));
+	return fleet_delete(r->c, database, samples, of_beaten, r->why) &&
+	       fleet_delete(r->c, database, windows, beaten, r->why) &&
+	       fleet_delete(r->c, database, windows, stand_in, r->why);
 }
 
 static bool roll_day(struct rollup *r, unsigned day)
@@ -217,6 +213,8 @@ bool fleet_rollup(struct clickhouse *c, const struct server_url *url,
 	struct rollup r = {c, url, how, fleet_local(c, url->database, why), .why = why};
 	char *statement = NULL, *days = NULL, *at = NULL;
 	bool good = r.local != NULL;
+
+	clickhouse_current(c);
 
 	if (good && asprintf(&statement,
 			     "SELECT DISTINCT toUInt16(day) FROM %s.windows WHERE end_ns < %" PRId64

@@ -9,8 +9,9 @@
  * The joined window is another push of the first one, with a smaller number, so it counts instead of it. In
  * place of each of the others counts a push without samples (exact = 2, "joined"). Both come into the
  * database in one block of rows, so a question sees all of it or nothing. Then the rows that do not count any
- * more are deleted, and at last those without samples. So it may be interrupted, repeated, run twice at once
- * and beside pushes: what the database has of a process is the same at any time.
+ * more are deleted, and at last those without samples. So it may be interrupted, repeated, and run beside
+ * pushes: what the database has of a process is the same at any time. Two at once are not safe: the plan of
+ * one may be older than a window that the other has joined, or than what it deletes.
  */
 #ifndef MAYFLY_FLEET_ROLLUP_H
 #define MAYFLY_FLEET_ROLLUP_H

@@ -7,19 +7,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fleet/fleet_local.h"
+
 #define STATEMENT_BYTES 4096
+#define PLACE_BYTES	200
 
 /* A server of a cluster has its part of NAME in NAME_local. What a push has stays together. */
 struct table {
-	const char *name, *columns, *engine, *part_by;
+	const char *name, *columns;
+	const char *kind; /* of MergeTree */
+	const char *order, *part_by;
 };
 
 static const struct table tables[] = {
     {"frames",
      "frame UInt64, function String, file String, line UInt32, module String, address UInt64",
-     "ReplacingMergeTree() ORDER BY frame", "frame"},
-    {"stacks", "stack UInt64, frames Array(UInt64)", "ReplacingMergeTree() ORDER BY stack",
-     "stack"},
+     "Replacing", "ORDER BY frame", "frame"},
+    {"stacks", "stack UInt64, frames Array(UInt64)", "Replacing", "ORDER BY stack", "stack"},
     {"samples",
      "day Date, service String, push UInt64, stack UInt64, "
      "allocated_bytes Float64, allocated_bytes_variance Float64, "
@@ -28,7 +32,7 @@ static const struct table tables[] = {
      "live_blocks Float64, live_blocks_variance Float64, live_samples UInt64, "
      "peak_bytes Float64, peak_bytes_variance Float64, "
      "peak_blocks Float64, peak_blocks_variance Float64, peak_samples UInt64",
-     "MergeTree() PARTITION BY day ORDER BY (service, push, stack)", "push"},
+     "", "PARTITION BY day ORDER BY (service, push, stack)", "push"},
     {"windows",
      "day Date, service String, version String, host String, process UInt64, window UInt64, "
      "push UInt64, "
@@ -37,7 +41,7 @@ static const struct table tables[] = {
      "allocated_bytes Float64, live_bytes Float64, peak_bytes Float64, "
      "rss_bytes UInt64, rss_most_bytes UInt64, cpu_ns UInt64, "
      "labels Nested(key String, value String), pushed DateTime, share Float64 DEFAULT 1",
-     "MergeTree() PARTITION BY day ORDER BY (service, version, host, begin_ns, window)", "push"},
+     "", "PARTITION BY day ORDER BY (service, version, host, begin_ns, window)", "push"},
 };
 
 #define TABLES (sizeof(tables) / sizeof(*tables))
@@ -92,14 +96,28 @@ static bool run(struct clickhouse *c, char *why, const char *format, ...)
 	return !clickhouse_run(c, statement, NULL, 0, NULL, NULL, why);
 }
 
+/* Where the replicas of a table meet, and what one is called there; or nothing. */
+static void say_place(char *place, const char *database, const char *table, bool replicas)
+{
+	*place = 0;
+	if (replicas)
+		snprintf(place, PLACE_BYTES, "'/clickhouse/tables/{shard}/%s/%s', '{replica}'",
+			 database, table);
+}
+
 /* The version comes last: with it, all tables are there. */
-static bool make_tables(struct clickhouse *c, const char *database, const char *cluster, char *why)
+static bool make_tables(struct clickhouse *c, const char *database, const char *cluster,
+			bool replicas, char *why)
 {
 	bool good = run(c, why, "CREATE DATABASE IF NOT EXISTS %s", database);
+	char place[PLACE_BYTES];
 
 	for (const struct table *t = tables; good && t < tables + TABLES; t++) {
-		good = run(c, why, "CREATE TABLE IF NOT EXISTS %s.%s%s (%s) ENGINE = %s", database,
-			   t->name, cluster ? "_local" : "", t->columns, t->engine);
+		say_place(place, database, t->name, replicas);
+		good = run(c, why,
+			   "CREATE TABLE IF NOT EXISTS %s.%s%s (%s) ENGINE = %s%sMergeTree(%s) %s",
+			   database, t->name, cluster ? "_local" : "", t->columns,
+			   replicas ? "Replicated" : "", t->kind, place, t->order);
 		if (good && cluster)
 			good = run(c, why,
 				   "CREATE TABLE IF NOT EXISTS %s.%s (%s) ENGINE = "
@@ -117,29 +135,30 @@ static bool make_tables(struct clickhouse *c, const char *database, const char *
 }
 
 /* ADD COLUMN IF NOT EXISTS is newer than 18.16. */
-static bool has_column(struct clickhouse *c, const char *database, const struct addition *a,
-		       const char *local)
+static bool has_column(struct clickhouse *c, const char *database, const char *table,
+		       const char *column)
 {
-	char statement[STATEMENT_BYTES], why[CLICKHOUSE_WHY], *answer = NULL;
-	bool has;
+	char why[CLICKHOUSE_WHY];
+	uint64_t columns;
 
-	snprintf(statement, sizeof(statement),
-		 "SELECT count() FROM system.columns WHERE database = '%s' AND table = '%s%s' AND "
-		 "name = '%s'",
-		 database, a->table, local, a->column);
-	has = !clickhouse_run(c, statement, NULL, 0, &answer, NULL, why) && atoi(answer) > 0;
-	free(answer);
-	return has;
+	return fleet_count(c, &columns, why,
+			   "SELECT count() FROM system.columns WHERE database = '%s' AND table = "
+			   "'%s' AND name = '%s'",
+			   database, table, column) &&
+	       columns;
 }
 
-/* Two that do it at once do no harm. */
+/* Two that do it at once do no harm; a replica has what another one was given. */
 static bool add_column(struct clickhouse *c, const char *database, const struct addition *a,
 		       const char *local, char *why)
 {
-	return has_column(c, database, a, local) ||
-	       run(c, why, "ALTER TABLE %s.%s%s ADD COLUMN %s %s", database, a->table, local,
-		   a->column, a->type) ||
-	       has_column(c, database, a, local);
+	char table[PLACE_BYTES];
+
+	snprintf(table, sizeof(table), "%s%s", a->table, local);
+	return has_column(c, database, table, a->column) ||
+	       run(c, why, "ALTER TABLE %s.%s ADD COLUMN %s %s", database, table, a->column,
+		   a->type) ||
+	       has_column(c, database, table, a->column);
 }
 
 /* A part that a server has of a table comes before the whole. The version comes last, as ever. */
@@ -163,8 +182,90 @@ static bool is_cluster_name(const char *name)
 			    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.")];
 }
 
+static bool refuse(char *why, const char *reason)
+{
+	snprintf(why, CLICKHOUSE_WHY, "%s", reason);
+	return false;
+}
+
+static bool has_cluster(struct clickhouse *c, const char *cluster, char *why)
+{
+	uint64_t servers;
+
+	if (!is_cluster_name(cluster)) {
+		snprintf(why, CLICKHOUSE_WHY, "'%s' is no name of a cluster", cluster);
+		return false;
+	}
+	if (!fleet_count(c, &servers, why,
+			 "SELECT count() FROM system.clusters WHERE cluster = '%s'", cluster))
+		return false;
+	if (!servers)
+		snprintf(why, CLICKHOUSE_WHY,
+			 "the server's configuration has no cluster '%s' (remote_servers)",
+			 cluster);
+	return servers != 0;
+}
+
+/* Servers that are too old to say it are believed. */
+static bool writes_one_replica(struct clickhouse *c, const char *cluster, char *why)
+{
+	uint64_t several = 0;
+
+	if (has_column(c, "system", "clusters", "internal_replication") &&
+	    !fleet_count(c, &several, why,
+			 "SELECT count() FROM system.clusters WHERE cluster = '%s' AND NOT "
+			 "internal_replication",
+			 cluster))
+		return false;
+	return !several ||
+	       refuse(why, "replicas need internal_replication = true in each shard of the "
+			   "cluster in the server's configuration");
+}
+
+static bool can_replicate(struct clickhouse *c, const char *cluster, char *why)
+{
+	static const char keeper[] = "SELECT count() FROM system.zookeeper WHERE path = '/'";
+	char said[CLICKHOUSE_WHY];
+	uint64_t macros;
+
+	switch (clickhouse_run(c, keeper, NULL, 0, NULL, NULL, said)) {
+	case CLICKHOUSE_GOOD:
+		break;
+	case CLICKHOUSE_NO_TABLE:
+		return refuse(why, "replicas need ZooKeeper or ClickHouse Keeper, and the server's "
+				   "configuration names none");
+	case CLICKHOUSE_AWAY:
+	case CLICKHOUSE_REFUSED:
+		snprintf(why, CLICKHOUSE_WHY, "replicas need ZooKeeper: %.500s", said);
+		return false;
+	}
+	if (!fleet_count(c, &macros, why,
+			 "SELECT count() FROM system.macros WHERE macro IN ('shard', 'replica')"))
+		return false;
+	if (macros != 2)
+		return refuse(why, "replicas need the macros 'shard' and 'replica', and the "
+				   "server's configuration does not have both");
+	return writes_one_replica(c, cluster, why);
+}
+
+/* Whether tables that are there are such as are asked for. */
+static bool are_alike(struct clickhouse *c, const char *database, bool distributed,
+		      const char *cluster, bool replicas, bool old, char *why)
+{
+	bool replicated;
+
+	if (distributed != (cluster != NULL) && (cluster || !old)) {
+		snprintf(why, CLICKHOUSE_WHY, "it has tables already, %s a cluster",
+			 distributed ? "of" : "without");
+		return false;
+	}
+	return !replicas ||
+	       (fleet_replicated(c, database, &replicated, why) &&
+		(replicated || refuse(why, "it has tables already, without replicas")));
+}
+
 bool fleet_schema_make(struct clickhouse *c, const char *database, const char *cluster,
-		       enum fleet_schema_made *made, char *why)
+		       bool replicas, enum fleet_schema_made *made, char *why)
 {
 	unsigned long version;
 	bool distributed;
@@ -172,24 +273,20 @@ bool fleet_schema_make(struct clickhouse *c, const char *database, const char *c
 
 	if (failure && failure != CLICKHOUSE_NO_TABLE)
 		return false;
-	if (cluster && !is_cluster_name(cluster)) {
-		snprintf(why, CLICKHOUSE_WHY, "'%s' is no name of a cluster", cluster);
+	if (!version && ((cluster && !has_cluster(c, cluster, why)) ||
+			 (replicas && !can_replicate(c, cluster, why))))
 		return false;
-	}
 	if (version > FLEET_SCHEMA_VERSION)
 		return say_newer_version(version, why);
-	if (version && distributed != (cluster != NULL) &&
-	    (cluster || version == FLEET_SCHEMA_VERSION)) {
-		snprintf(why, CLICKHOUSE_WHY, "it has tables already, %s a cluster",
-			 distributed ? "of" : "without");
+	if (version && !are_alike(c, database, distributed, cluster, replicas,
+				  version < FLEET_SCHEMA_VERSION, why))
 		return false;
-	}
 	*made = !version			  ? FLEET_SCHEMA_MADE
 		: version == FLEET_SCHEMA_VERSION ? FLEET_SCHEMA_THERE
 						  : FLEET_SCHEMA_MIGRATED;
 	switch (*made) {
 	case FLEET_SCHEMA_MADE:
-		return make_tables(c, database, cluster, why);
+		return make_tables(c, database, cluster, replicas, why);
 	case FLEET_SCHEMA_MIGRATED:
 		return migrate(c, database, version, distributed, why);
 	case FLEET_SCHEMA_THERE:
