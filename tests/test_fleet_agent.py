@@ -745,5 +745,109 @@ def unit_is_right():
         check("mayfly-agent" not in done.err.decode() and done.code == 0, done)
 
 
+# A copy of this machine's files, in which systemd runs as process 1. $1: the test's folder; $2, $3: the folders of the programs.
+# Control groups of its own are under one that is removed at the end.
+MACHINE = r"""
+set -e
+here=$1 root=$1/mount/root
+mount --make-rprivate /
+mkdir $here/groups && mount -t cgroup2 cgroup2 $here/groups
+group=$here/groups$(sed -n s/^0:://p /proc/self/cgroup)/mayfly-test.$$
+mkdir $group
+trap 'find $group -depth -type d -exec rmdir {} +' EXIT
+cat >$here/inner <<'END'
+set -e
+mkdir $here/mount && mount -t tmpfs tmpfs $here/mount && mkdir $here/mount/upper $here/mount/work $root
+mount -t overlay overlay -o lowerdir=/,upperdir=$here/mount/upper,workdir=$here/mount/work $root
+mount -t proc proc $root/proc
+mount -t sysfs -o ro sysfs $root/sys
+mount -t cgroup2 cgroup2 $root/sys/fs/cgroup
+for folder in run dev tmp; do mount -t tmpfs -o mode=755 tmpfs $root/$folder; done
+for device in null zero full random urandom tty; do touch $root/dev/$device; mount --bind /dev/$device $root/dev/$device; done
+mkdir $root/dev/pts $root/dev/shm $root/dev/mqueue $root/dev/hugepages
+mount -t devpts devpts $root/dev/pts
+ln -s pts/ptmx $root/dev/ptmx
+mkdir $root/tmp/out && mount --bind $here/out $root/tmp/out
+: >$root/etc/machine-id
+mkdir -p $root/usr/lib/mayfly-test $root/etc/mayfly
+cp $2/mayfly $3/told $here/libmayfly.so $here/api $root/usr/lib/mayfly-test
+cp $here/agent.conf $root/etc/mayfly
+cp $here/units/* $root/etc/systemd/system
+exec chroot $root env -i container=other PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd --unit=mayfly-test.target
+END
+export here root
+(echo 0 >$group/cgroup.procs; exec timeout -s KILL 900 unshare --mount --pid --uts --ipc --cgroup --fork --kill-child sh $here/inner "$@") || true
+"""
+
+# What is done with the unit. Each step leaves a line.
+STEPS = r"""
+cd /tmp/out
+touch begun
+say() { echo "$*" >>steps; }
+is() { systemctl show -p $1 --value mayfly-agent; }
+until_said() { until is StatusText | grep -q "$1"; do sleep 0.1; done; }
+systemctl start mayfly-agent
+say started $(is ActiveState)
+systemctl start api
+until_said '^1 processes, of which 1 are recorded now'
+say recorded $(ls /run/mayfly | wc -l) $(stat -c %a /run/mayfly)
+sleep 3
+main=$(is MainPID)
+echo nonsense >>/etc/mayfly/agent.conf
+systemctl reload mayfly-agent
+until grep -q 'goes on' errors; do sleep 0.1; done
+sed -i '$d' /etc/mayfly/agent.conf
+systemctl reload mayfly-agent
+say reloaded $(is ActiveState) $(($(is MainPID) == main))
+kill -KILL $main
+until [ $(is NRestarts) = 1 ] && [ $(is ActiveState) = active ]; do sleep 0.1; done
+until_said '^1 processes, of which 1 are recorded now'
+say restarted $(ls /run/mayfly | wc -l)
+systemctl stop api
+until [ -z "$(ls /run/mayfly)" ]; do sleep 0.1; done
+systemctl stop mayfly-agent
+say stopped $(is ActiveState) $(is Result) $(is ExecMainStatus)
+systemctl --force --force poweroff
+"""
+
+
+@case
+def under_systemd():
+    """The unit as it is, in a machine of its own whose process 1 is a real systemd; a process of another user is recorded."""
+    need("unshare", "mount", "chroot")
+    if os.geteuid() or not os.path.exists("/lib/systemd/systemd"):
+        raise Skip("needs root rights and systemd")
+    with fleet() as (s, here):
+        os.makedirs(here / "out")
+        os.makedirs(here / "units")
+        with open(os.path.join(SOURCE, "packaging", "mayfly-agent.service.in")) as file:
+            unit = file.read().replace("@bindir@", "/usr/lib/mayfly-test")
+        shutil.copy(AGENT, here / "libmayfly.so")
+        texts = {
+            "units/mayfly-agent.service": unit.replace("[Service]\n", "[Service]\nStandardError=append:/tmp/out/errors\n"),
+            "units/mayfly-test.target": "[Unit]\nWants=steps.service\n",
+            "units/steps.service": "[Unit]\nDefaultDependencies=no\n[Service]\nType=oneshot\nExecStart=/bin/sh /tmp/out/script\n",
+            "units/api.service": "[Unit]\nDefaultDependencies=no\n[Service]\nUser=daemon\n"
+                                 "ExecStart=/bin/sh /usr/lib/mayfly-test/api\n",
+            "api": "cd /usr/lib/mayfly-test; while echo a 1; do sleep 0.2; done | LD_PRELOAD=$PWD/libmayfly.so MAYFLY_SERVICE=api "
+                   "MAYFLY=output=/run/mayfly/%p.spool,start=dormant,max_spool=64M exec ./told\n",
+            "agent.conf": "database = %s\nfolder = /run/mayfly\nevery = 1s\nremove = yes\n[rule]\nservice = api\n"
+                          "share = 100 %%\nfor = 1h\ninterval = 4K\n" % s.url(),
+            "out/script": STEPS,
+            "machine": MACHINE,
+        }
+        for name, text in texts.items():
+            with open(here / name, "w") as file:
+                file.write(text)
+        done = run(["unshare", "--mount", "sh", here / "machine", here.path, os.path.dirname(MAYFLY),
+                    os.path.dirname(program("told"))])
+        if not os.path.exists(here / "out/begun"):
+            raise Skip("no systemd can be started here: " + (done.err.decode().strip().split("\n") or ["?"])[-1])
+        with open(here / "out/steps") as file:
+            same(file.read().splitlines(), ["started active", "recorded 1 1777", "reloaded active 1", "restarted 1",
+                                            "stopped inactive success 0"])
+        check(sums(s, "service = 'api'")[0] > 2 * MB, "what it allocated", sums(s))
+
+
 if __name__ == "__main__":
     main()
