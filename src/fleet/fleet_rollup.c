@@ -82,7 +82,8 @@ static void count_plan(struct rollup *r, const char *plan, size_t size)
 
 /* ---- joining ---- */
 
-/* What is live is that of the last window, and so is the peak. */
+/* What is live is that of the last window, and so is the peak. Nothing is joined of which one does not count any
+ * more: something else came first, such as another rollup, which may have deleted samples meanwhile. */
 static const char join_samples[] =
     "INSERT INTO %s.samples%s (day, service, push, stack, "
     "allocated_bytes, allocated_bytes_variance, allocated_blocks, "
@@ -119,8 +120,9 @@ static const char join_windows[] =
     "argMax(values, end_ns), max(pushed), any(share) FROM (SELECT *, labels.key AS keys, "
     "labels.value AS values, arrayJoin([toUInt8(1), toUInt8(0)]) AS joins, "
     "if(joins = 1, joined, gone) AS number FROM %s.windows GLOBAL ANY INNER JOIN "
-    "(SELECT * FROM plan) USING push WHERE day = toDate(%u)) WHERE joins = 1 OR is_first = 0 "
-    "GROUP BY number";
+    "(SELECT * FROM plan) USING push WHERE day = toDate(%u)) WHERE (joins = 1 OR is_first = 0) "
+    "AND joined NOT IN (SELECT joined FROM plan WHERE push NOT IN (SELECT min(push) FROM "
+    "%s.windows WHERE day = toDate(%u) GROUP BY window)) GROUP BY number";
 
 static bool with_plan(const struct rollup *r, const struct clickhouse_table *plan,
 		      const char *format, ...) __attribute__((format(printf, 3, 4)));
@@ -157,7 +159,7 @@ static bool join_part(struct rollup *r, unsigned day, uint64_t part, uint64_t pa
 		table.rows = plan;
 		good = with_plan(r, &table, join_samples, database, r->local, day, database, day) &&
 		       with_plan(r, &table, join_windows, database, r->local, day, FLEET_JOINED,
-				 database, day);
+				 database, day, database, day);
 		if (good)
 			count_plan(r, plan, table.size);
 	}

@@ -10,8 +10,9 @@
  * place of each of the others counts a push without samples (exact = 2, "joined"). Both come into the
  * database in one block of rows, so a question sees all of it or nothing. Then the rows that do not count any
  * more are deleted, and at last those without samples. So it may be interrupted, repeated, and run beside
- * pushes: what the database has of a process is the same at any time. Two at once are not safe: the plan of
- * one may be older than a window that the other has joined, or than what it deletes.
+ * pushes: what the database has of a process is the same at any time. Of two at once, the one that puts its
+ * windows in place later leaves out those of which the other has joined one. It sees that in the same
+ * statement, but not what another one does during it (doc/FLEET.md).
  */
 #ifndef MAYFLY_FLEET_ROLLUP_H
 #define MAYFLY_FLEET_ROLLUP_H
