@@ -15,6 +15,7 @@ import measure
 import micro
 import ocaml
 import processes
+import profiles
 import samples
 import tracks
 import viewer
@@ -304,6 +305,10 @@ def render_instructions(part):
     return instructions.render(part, heading, table)
 
 
+def render_profile(part):
+    return profiles.render(part, heading, table)
+
+
 def render_capture(part):
     """bench_capture prints tables of its own."""
     data = part["data"]
@@ -544,7 +549,7 @@ def render_viewer(part):
 
 
 PARTS = [("instructions", render_instructions), ("micro", render_micro), ("capture", render_capture), ("macro", render_macro),
-         ("exact", render_exact), ("samples", render_samples), ("symbols", render_symbols),
+         ("exact", render_exact), ("profile", render_profile), ("samples", render_samples), ("symbols", render_symbols),
          ("queries", render_queries), ("exports", render_exports),
          ("estimators", render_estimators), ("coverage", render_coverage), ("codec", render_codec),
          ("ocaml", render_ocaml), ("events", render_events), ("eventlog", render_eventlog),
