@@ -46,6 +46,7 @@ def named(trace):
                    "--all-frames", "--all", trace).out.decode()
     check("my app.js:12" in lines, "no line", lines)
     same(info(trace)["truncated_stacks"], 0, "truncated stacks")
+    return lines
 
 
 @cases(["map", "dump", "tmp", "map dump"])
@@ -53,7 +54,8 @@ def code_of_a_compiler(files):
     """perf-PID.map, jit-PID.dump where the program is started, and in /tmp."""
     need_code()
     with Folder() as here:
-        named(record_jit(here, *files.split()))
+        lines = named(record_jit(here, *files.split()))
+        check(files != "map" or "old.js:7" in lines, "no line without a column", lines)
 
 
 @case

@@ -150,13 +150,14 @@ static size_t before_number(const char *text, size_t end, uint32_t *number)
 	return digits - 1;
 }
 
-/* What V8 writes: "JS:*name file:line:column" (the sign is how well it is compiled). */
+/* What V8 writes: "JS:*name file:line:column" (the sign is how well it is compiled); before node 20
+ * "LazyCompile:*name file:line". */
 static bool take_v8_name(struct recording *r, const char *name, size_t length,
 			 struct recording_location *l)
 {
 	static const char *const kinds[] = {"JS:", "LazyCompile:", "Function:", "Eval:", "Script:"};
-	size_t skip = 0, end, space;
-	uint32_t column, line;
+	size_t skip = 0, end, before_line, space;
+	uint32_t line;
 
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds) && !skip; i++) {
 		if (length > strlen(kinds[i]) && !strncmp(name, kinds[i], strlen(kinds[i])))
@@ -165,8 +166,10 @@ static bool take_v8_name(struct recording *r, const char *name, size_t length,
 	if (!skip)
 		return false;
 	skip += strchr("*~^+'", name[skip]) != NULL;
-	end = before_number(name, length, &column);
-	end = end ? before_number(name, end, &line) : 0;
+	end = before_number(name, length, &line);
+	before_line = end ? before_number(name, end, &line) : 0;
+	if (before_line)
+		end = before_line;
 	for (space = skip; space < end && name[space] != ' ';)
 		space++;
 	if (space >= end)

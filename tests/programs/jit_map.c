@@ -65,7 +65,8 @@ static void write_map(FILE *map, const uint8_t *code)
 	fprintf(map, "not a line\n%lx ffffffffffffffffff too long\n\n", at);
 	fprintf(map, "%lx 1000 replaced later\n", at);
 	fprintf(map, "%lx %x JS:*compiled /srv/my app.js:12:16\n", at, CODE_BYTES);
-	fprintf(map, "0x%lx %x plain_compiled\n", at + APART, CODE_BYTES);
+	fprintf(map, "0x%lx %x LazyCompile:~plain_compiled /srv/old.js:7\n", at + APART,
+		CODE_BYTES);
 	fprintf(map, "%lx %x moved\n", at + 2 * APART, CODE_BYTES);
 	fprintf(map, "%lx 12 cut of", at + 4096);
 }
