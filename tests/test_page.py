@@ -81,7 +81,7 @@ def summary(name):
         if title not in lines:
             continue
         line = said(lines[title])
-        if line.startswith("seen,"):
+        if line.startswith("at most "):
             line = "≤ " + line.split("at most ")[1]
         check(re.match(re.escape(tile) + r"(?! ±)\b", line) or line.startswith(tile), title, tile,
               "in the terminal:", line)
