@@ -98,7 +98,7 @@ static void put_name(char *text, size_t size, const struct rss_table *c, const s
 		text_append(text, size, "%s",
 			    !r->by_kind	     ? ": heap, stacks, .data, .bss"
 			    : !r->data_apart ? ", and .bss"
-			    : r->by_mapping  ? ", who mapped it is not known"
+			    : r->by_mapping  ? ", mapped by unknown code"
 					     : "");
 	else if (row->kind == RSS_FILES && !r->data_apart)
 		text_append(text, size,
