@@ -11,9 +11,9 @@
 #include <string.h>
 
 #include "convert/import/heap_profile.h"
+#include "fleet/ask_rows.h"
 #include "fleet/fleet_groups.h"
 #include "fleet/fleet_moments.h"
-#include "fleet/row_binary.h"
 #include "format/numbering.h"
 
 #define TRIES 3
@@ -89,52 +89,27 @@ static uint32_t take_string(struct row_binary *r, struct recording *t)
 
 /* ---- questions ---- */
 
-/* An answer in RowBinary, for the caller to free. */
-struct answer {
-	char *text;
-	struct row_binary rows;
-};
-
 /* columns: of the table `asked`, which has f->asked; NULL: the question is not about it. */
-static bool ask(const struct fetch *f, struct answer *a, const char *columns, const char *format,
-		...) __attribute__((format(printf, 4, 5)));
+static bool ask(struct fetch *f, ask_rows_take *take, const char *columns, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 
-static bool ask(const struct fetch *f, struct answer *a, const char *columns, const char *format,
-		...)
+static bool ask(struct fetch *f, ask_rows_take *take, const char *columns, const char *format, ...)
 {
 	const struct clickhouse_table table = {"asked", columns, f->asked.at, f->asked.used};
-	enum clickhouse_failure failure;
 	char *statement;
 	va_list list;
-	size_t size;
 	int length;
+	bool good;
 
-	*a = (struct answer){0};
 	va_start(list, format);
 	length = vasprintf(&statement, format, list);
 	va_end(list);
-	if (length < 0 || f->asked.failed)
+	if (length < 0)
 		return no_memory(f);
-	failure = columns ? clickhouse_ask(f->c, statement, &table, &a->text, &size, f->why)
-			  : clickhouse_run(f->c, statement, NULL, 0, &a->text, &size, f->why);
+	good = f->asked.failed
+		   ? no_memory(f)
+		   : !ask_rows(f->c, statement, columns ? &table : NULL, take, f, f->why);
 	free(statement);
-	if (!failure)
-		a->rows = (struct row_binary){(uint8_t *)a->text, (uint8_t *)a->text + size, false};
-	return !failure;
-}
-
-/* Takes an answer row by row. */
-static bool take_rows(struct fetch *f, struct answer *a,
-		      bool (*take)(struct fetch *f, struct row_binary *r))
-{
-	bool good = true;
-
-	while (good && a->rows.at < a->rows.end)
-		good = take(f, &a->rows);
-	if (good && a->rows.short_)
-		snprintf(f->why, CLICKHOUSE_WHY, "its answer is cut off");
-	good = good && !a->rows.short_;
-	free(a->text);
 	return good;
 }
 
@@ -159,16 +134,20 @@ static uint32_t module_of(struct fetch *f, uint32_t path)
 }
 
 /* Frames that have a name need an address of their own only to differ. */
-static bool take_frame(struct fetch *f, struct row_binary *r)
+static bool take_frame(void *context, struct row_binary *r)
 {
+	struct fetch *f = context;
 	struct recording *t = f->profile.tables;
 	uint32_t number = numbering_find(&f->frames, (struct key){{row_binary_fixed(r, 8)}});
-	struct recording_location place = {.function = take_string(r, t),
-					   .file = take_string(r, t),
-					   .line = (uint32_t)row_binary_fixed(r, 4)};
-	uint32_t module = module_of(f, take_string(r, t)), frame;
-	uint64_t address = row_binary_fixed(r, 8);
+	struct recording_location place = {0};
+	uint32_t module, frame;
+	uint64_t address;
 
+	place.function = take_string(r, t);
+	place.file = take_string(r, t);
+	place.line = (uint32_t)row_binary_fixed(r, 4);
+	module = module_of(f, take_string(r, t));
+	address = row_binary_fixed(r, 8);
 	if (number == NUMBERING_NONE)
 		return true;
 	frame = recording_frame(t, MAYFLY_FRAME_CODE, module,
@@ -181,24 +160,22 @@ static bool take_frame(struct fetch *f, struct row_binary *r)
 
 static bool fetch_frames(struct fetch *f)
 {
-	struct answer a;
-
 	if (f->frames.count && !array_reserve_filled(&f->frame, &f->frame_room, f->frames.count - 1,
 						     sizeof(*f->frame), 0xff))
 		return no_memory(f);
 	ask_about(f, &f->frames);
-	return ask(f, &a, "frame UInt64",
+	return ask(f, take_frame, "frame UInt64",
 		   "SELECT frame, any(function), any(file), any(line), any(module), any(address) "
 		   "FROM %s.frames WHERE frame IN asked GROUP BY frame FORMAT RowBinary",
-		   f->url->database) &&
-	       take_rows(f, &a, take_frame);
+		   f->url->database);
 }
 
 /* ---- stacks ---- */
 
 /* Several rows of one stack say the same. */
-static bool take_stack(struct fetch *f, struct row_binary *r)
+static bool take_stack(void *context, struct row_binary *r)
 {
+	struct fetch *f = context;
 	uint32_t number = numbering_find(&f->stacks, (struct key){{row_binary_fixed(r, 8)}});
 	size_t depth = row_binary_length(r, 8);
 	bool new;
@@ -221,13 +198,10 @@ static bool take_stack(struct fetch *f, struct row_binary *r)
 
 static bool fetch_stacks(struct fetch *f)
 {
-	struct answer a;
-
 	ask_about(f, &f->stacks);
-	return ask(f, &a, "stack UInt64",
+	return ask(f, take_stack, "stack UInt64",
 		   "SELECT stack, frames FROM %s.stacks WHERE stack IN asked FORMAT RowBinary",
-		   f->url->database) &&
-	       take_rows(f, &a, take_stack);
+		   f->url->database);
 }
 
 /* ---- what the answer is of ---- */
@@ -272,8 +246,9 @@ static struct point *point_of(struct fetch *f, uint32_t number, uint32_t step)
 	return &f->point[stack->point - 1];
 }
 
-static bool take_sum(struct fetch *f, struct row_binary *r)
+static bool take_sum(void *context, struct row_binary *r)
 {
+	struct fetch *f = context;
 	double square = f->processes * f->processes;
 	bool new;
 	uint32_t number = numbering_of(&f->stacks, (struct key){{row_binary_fixed(r, 8)}}, &new);
@@ -300,7 +275,7 @@ static bool is_in(const struct fleet_moment *m, const struct part *p)
 	return p->kind == ERROR_ALLOCATED ? m->k == step : m->k <= step && step < m->until;
 }
 
-static void ask_about_no_moment(struct fetch *f)
+static void ask_about_nothing(struct fetch *f)
 {
 	f->asked.used = 0;
 	f->day[0] = UINT_MAX;
@@ -328,23 +303,22 @@ static bool fetch_part(struct fetch *f)
 {
 	static const char *const sums[ERROR_SUMS] = {SUMS("allocated"), SUMS("live")};
 	static const char *const errors[ERROR_SUMS] = {ERRORS("allocated"), ERRORS("live")};
-	struct answer a;
 
-	ask_about_no_moment(f);
+	ask_about_nothing(f);
 	for (size_t i = 0; i < f->moments.count; i++)
 		if (is_in(&f->moments.moment[i], &f->part))
 			ask_about_moment(f, &f->moments.moment[i]);
 	return !f->asked.used ||
-	       (ask(f, &a, "push UInt64",
-		    "SELECT stack, %s%s FROM %s.samples PREWHERE push IN asked" SAMPLES_FORMAT
-		    " GROUP BY stack FORMAT RowBinary",
-		    sums[f->part.kind], f->part.certain ? errors[f->part.kind] : "",
-		    f->url->database, SAMPLES_OF(f)) &&
-		take_rows(f, &a, take_sum));
+	       ask(f, take_sum, "push UInt64",
+		   "SELECT stack, %s%s FROM %s.samples PREWHERE push IN asked" SAMPLES_FORMAT
+		   " GROUP BY stack FORMAT RowBinary",
+		   sums[f->part.kind], f->part.certain ? errors[f->part.kind] : "",
+		   f->url->database, SAMPLES_OF(f));
 }
 
-static bool take_choice(struct fetch *f, struct row_binary *r)
+static bool take_choice(void *context, struct row_binary *r)
 {
+	struct fetch *f = context;
 	uint32_t number = numbering_find(&f->stacks, (struct key){{row_binary_fixed(r, 8)}});
 	double bytes, blocks;
 
@@ -368,9 +342,7 @@ static bool take_choice(struct fetch *f, struct row_binary *r)
 static bool fetch_choice(struct fetch *f)
 {
 	const struct part last = {.kind = ERROR_LIVE, .step = last_step(f)};
-	struct answer a;
-
-	ask_about_no_moment(f);
+	ask_about_nothing(f);
 	for (const struct fleet_moment *m = f->moments.moment;
 	     m < f->moments.moment + f->moments.count; m++) {
 		ask_about_moment(f, m);
@@ -378,7 +350,7 @@ static bool fetch_choice(struct fetch *f)
 		row_binary_put_real(&f->asked, m->share);
 		bytes_put_fixed(&f->asked, is_in(m, &last), 1);
 	}
-	return ask(f, &a, "push UInt64, one UInt64, share Float64, live UInt8",
+	return ask(f, take_choice, "push UInt64, one UInt64, share Float64, live UInt8",
 		   "SELECT stack, sqrt(greatest(0, sum(c * (ab * ab - abv)))), "
 		   "sqrt(greatest(0, sum(c * (an * an - anv)))), "
 		   "sqrt(greatest(0, sum(c * (lb * lb - lbv)))), "
@@ -390,8 +362,7 @@ static bool fetch_choice(struct fetch *f)
 		   "sum(live_blocks_variance * live) AS lnv FROM %s.samples GLOBAL ANY INNER JOIN "
 		   "(SELECT * FROM asked) USING push PREWHERE push IN (SELECT push FROM "
 		   "asked)" SAMPLES_FORMAT " GROUP BY stack, one) GROUP BY stack FORMAT RowBinary",
-		   f->url->database, SAMPLES_OF(f)) &&
-	       take_rows(f, &a, take_choice);
+		   f->url->database, SAMPLES_OF(f));
 }
 
 static bool fetch_sums(struct fetch *f)
@@ -406,7 +377,7 @@ static bool fetch_sums(struct fetch *f)
 				return false;
 		}
 	return (!f->chosen || fetch_choice(f)) &&
-	       fleet_moments_count(f->c, f->url, f->sql, &f->steps, &f->moments, f->why);
+	       fleet_moments_still_count(f->c, f->url, f->sql, &f->steps, &f->moments, f->why);
 }
 
 /* ---- rows of the trace ---- */

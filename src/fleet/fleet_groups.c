@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fleet/row_binary.h"
+#include "fleet/ask_rows.h"
 #include "format/numbering.h"
 
 /*
@@ -32,8 +32,9 @@ static const char question[] =
     "FROM %s.windows WHERE %s GROUP BY window) GROUP BY o1) GROUP BY g2, h2) GROUP BY g4 "
     "ORDER BY sum(l3) DESC, g4 FORMAT RowBinary";
 
-static bool take_group(struct fleet_groups *groups, struct row_binary *r)
+static bool take_group(void *context, struct row_binary *r)
 {
+	struct fleet_groups *groups = context;
 	struct fleet_group g;
 	size_t length = row_binary_length(r, 1);
 
@@ -59,28 +60,14 @@ static bool take_group(struct fleet_groups *groups, struct row_binary *r)
 bool fleet_groups_fetch(struct clickhouse *c, const struct server_url *url, const char *by,
 			const char *sql, struct fleet_groups *groups, char *why)
 {
-	char *statement = NULL, *answer = NULL;
-	struct row_binary r = {0};
+	char *statement = NULL;
 	bool good;
-	size_t size = 0;
 
 	*groups = (struct fleet_groups){0};
 	good = asprintf(&statement, question, url->database, sql, by, url->database, sql) > 0;
 	if (!good)
 		snprintf(why, CLICKHOUSE_WHY, "out of memory");
-	good = good && !clickhouse_run(c, statement, NULL, 0, &answer, &size, why);
-	if (good)
-		r = (struct row_binary){(uint8_t *)answer, (uint8_t *)answer + size, false};
-	while (good && r.at < r.end) {
-		good = take_group(groups, &r);
-		if (!good)
-			snprintf(why, CLICKHOUSE_WHY, "out of memory");
-	}
-	if (good && r.short_) {
-		snprintf(why, CLICKHOUSE_WHY, "its answer is cut off");
-		good = false;
-	}
-	free(answer);
+	good = good && !ask_rows(c, statement, NULL, take_group, groups, why);
 	free(statement);
 	if (!good)
 		fleet_groups_free(groups);

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fleet/ask_rows.h"
 #include "fleet/fleet_rollup.h"
-#include "fleet/row_binary.h"
 #include "format/numbering.h"
 
 #define STEPS_MOST    1000
@@ -161,40 +161,35 @@ static char *statement_of(const struct server_url *url, const char *sql,
 	return statement;
 }
 
-static void take(struct fleet_moment *m, struct row_binary *r)
+static bool take_moment(void *context, struct row_binary *r)
 {
+	struct fleet_moments *all = context;
+	struct fleet_moment *m;
+
+	if (!array_reserve(&all->moment, &all->room, all->count, sizeof(*m)))
+		return false;
+	m = &all->moment[all->count++];
 	m->push = row_binary_fixed(r, 8);
 	m->one = row_binary_fixed(r, 8);
 	m->share = row_binary_real(r);
 	m->day = (unsigned)row_binary_fixed(r, 2);
 	m->k = (int32_t)row_binary_fixed(r, 4);
 	m->until = (int32_t)row_binary_fixed(r, 4);
+	return true;
 }
 
 bool fleet_moments_fetch(struct clickhouse *c, const struct server_url *url, const char *sql,
 			 const struct fleet_steps *steps, struct fleet_moments *m, char *why)
 {
-	struct row_binary r = {0};
-	char *answer = NULL;
-	size_t size = 0;
-	bool good = run(c, statement_of(url, sql, steps), &answer, &size, why);
+	char *statement = statement_of(url, sql, steps);
+	bool good = statement ? !ask_rows(c, statement, NULL, take_moment, m, why) : no_memory(why);
 
-	if (good)
-		r = (struct row_binary){(uint8_t *)answer, (uint8_t *)answer + size, false};
-	while (good && r.at < r.end) {
-		good = array_reserve(&m->moment, &m->room, m->count, sizeof(*m->moment)) ||
-		       no_memory(why);
-		if (good)
-			take(&m->moment[m->count++], &r);
-	}
-	if (good && r.short_)
-		snprintf(why, CLICKHOUSE_WHY, "its answer is cut off");
-	free(answer);
-	return good && !r.short_;
+	free(statement);
+	return good;
 }
 
-bool fleet_moments_count(struct clickhouse *c, const struct server_url *url, const char *sql,
-			 const struct fleet_steps *steps, struct fleet_moments *m, char *why)
+bool fleet_moments_still_count(struct clickhouse *c, const struct server_url *url, const char *sql,
+			       const struct fleet_steps *steps, struct fleet_moments *m, char *why)
 {
 	struct fleet_moments now = {0};
 	bool good = fleet_moments_fetch(c, url, sql, steps, &now, why);

@@ -58,8 +58,8 @@ bool fleet_moments_fetch(struct clickhouse *c, const struct server_url *url, con
 			 const struct fleet_steps *steps, struct fleet_moments *m, char *why);
 /* Whether all of them still count. When windows are joined, others count instead of them, and then their samples
  * are removed: sums that were asked for meanwhile are of no use (m->changed). */
-bool fleet_moments_count(struct clickhouse *c, const struct server_url *url, const char *sql,
-			 const struct fleet_steps *steps, struct fleet_moments *m, char *why);
+bool fleet_moments_still_count(struct clickhouse *c, const struct server_url *url, const char *sql,
+			       const struct fleet_steps *steps, struct fleet_moments *m, char *why);
 void fleet_moments_free(struct fleet_moments *m);
 
 #endif

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "fleet/row_binary.h"
+#include "fleet/ask_rows.h"
 
 #define STATEMENT_BYTES 256
 
@@ -29,16 +29,20 @@ void known_stacks_forget(struct known_stacks *known)
 	known->ids = (struct numbering){0};
 }
 
+static bool take_known(void *known, struct row_binary *r)
+{
+	add(known, (struct key){{row_binary_fixed(r, 8)}});
+	return true;
+}
+
 enum clickhouse_failure known_stacks_ask(struct known_stacks *known, struct clickhouse *c,
 					 const struct server_url *url, const struct numbering *ids,
 					 char *why)
 {
 	struct clickhouse_table table = {"asked", "stack UInt64"};
-	char statement[STATEMENT_BYTES], *answer = NULL;
+	char statement[STATEMENT_BYTES];
 	enum clickhouse_failure failure;
 	struct bytes asked = {0};
-	struct row_binary r = {0};
-	size_t size = 0;
 
 	for (size_t i = 0; i < ids->count; i++)
 		if (!known_stacks_has(known, ids->key[i]))
@@ -50,12 +54,7 @@ enum clickhouse_failure known_stacks_ask(struct known_stacks *known, struct clic
 	snprintf(statement, sizeof(statement),
 		 "SELECT stack FROM %s.stacks WHERE stack IN asked FORMAT RowBinary",
 		 url->database);
-	failure = clickhouse_ask(c, statement, &table, &answer, &size, why);
-	if (!failure)
-		r = (struct row_binary){(uint8_t *)answer, (uint8_t *)answer + size, false};
-	while (r.at < r.end)
-		add(known, (struct key){{row_binary_fixed(&r, 8)}});
-	free(answer);
+	failure = ask_rows(c, statement, &table, take_known, known, why);
 	bytes_free(&asked);
 	return failure;
 }

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "fleet/row_binary.h"
+#include "fleet/ask_rows.h"
 
 #define STATEMENT_BYTES 1024
 
@@ -34,33 +34,11 @@ static bool add_era(struct window_past *past, int64_t end_ns, double share)
 	return true;
 }
 
-static bool take_era(struct window_past *past, struct row_binary *r)
+static bool take_era(void *past, struct row_binary *r)
 {
 	int64_t end_ns = (int64_t)row_binary_fixed(r, 8);
 
 	return add_era(past, end_ns, row_binary_real(r));
-}
-
-/* Takes each row of the answer. take: false when there is no memory. */
-static enum clickhouse_failure take_rows(struct clickhouse *c, const char *statement,
-					 bool (*take)(struct window_past *, struct row_binary *),
-					 struct window_past *past, char *why)
-{
-	char *answer = NULL;
-	size_t size = 0;
-	enum clickhouse_failure failure =
-	    clickhouse_run(c, statement, NULL, 0, &answer, &size, why);
-	struct row_binary r = {0};
-
-	if (!failure)
-		r = (struct row_binary){(uint8_t *)answer, (uint8_t *)answer + size, false};
-	while (!failure && r.at < r.end)
-		if (!take(past, &r))
-			failure = no_memory(why);
-	if (!failure && r.short_)
-		failure = not_as_asked(why);
-	free(answer);
-	return failure;
 }
 
 /* Of a process whose windows have several shares. */
@@ -73,7 +51,7 @@ static enum clickhouse_failure fetch_eras(struct clickhouse *c, const struct ser
 		 "SELECT argMin(end_ns, push) AS e, argMin(share, push) FROM %s.windows WHERE "
 		 "process = %" PRIu64 " GROUP BY window ORDER BY e FORMAT RowBinary",
 		 url->database, process);
-	return take_rows(c, statement, take_era, past, why);
+	return ask_rows(c, statement, NULL, take_era, past, why);
 }
 
 static enum clickhouse_failure fetch_end(struct clickhouse *c, const struct server_url *url,
@@ -101,8 +79,10 @@ static enum clickhouse_failure fetch_end(struct clickhouse *c, const struct serv
 	return failure;
 }
 
-static bool take_row(struct window_past *past, struct row_binary *r)
+static bool take_row(void *context, struct row_binary *r)
 {
+	struct window_past *past = context;
+	struct window_sum *sum;
 	struct key stack = {{row_binary_fixed(r, 8)}};
 	bool new;
 	uint32_t number = numbering_of(&past->stacks, stack, &new);
@@ -110,13 +90,12 @@ static bool take_row(struct window_past *past, struct row_binary *r)
 	if (number == NUMBERING_NONE ||
 	    !array_reserve(&past->allocated, &past->room, number, sizeof(*past->allocated)))
 		return false;
-	past->allocated[number] = (struct window_sum){
-	    .bytes = row_binary_real(r),
-	    .bytes_variance = row_binary_real(r),
-	    .blocks = row_binary_real(r),
-	    .blocks_variance = row_binary_real(r),
-	    .samples = row_binary_fixed(r, 8),
-	};
+	sum = &past->allocated[number];
+	sum->bytes = row_binary_real(r);
+	sum->bytes_variance = row_binary_real(r);
+	sum->blocks = row_binary_real(r);
+	sum->blocks_variance = row_binary_real(r);
+	sum->samples = row_binary_fixed(r, 8);
 	return true;
 }
 
@@ -131,7 +110,7 @@ static enum clickhouse_failure fetch_stacks(struct clickhouse *c, const struct s
 		 "FROM %s.samples WHERE push IN (SELECT min(push) FROM %s.windows WHERE process = "
 		 "%" PRIu64 " GROUP BY window) GROUP BY stack FORMAT RowBinary",
 		 url->database, url->database, process);
-	return take_rows(c, statement, take_row, past, why);
+	return ask_rows(c, statement, NULL, take_row, past, why);
 }
 
 enum clickhouse_failure window_past_fetch(struct clickhouse *c, const struct server_url *url,
