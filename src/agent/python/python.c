@@ -2,21 +2,12 @@
 /*
  * Frames of Python in the stacks of an unmodified CPython.
  *
- * After each capture of the native stack, python_mix() makes the stack that is written:
+ * After each capture of the native stack, python_mix() reads the interpreter's own chain of frames and
+ * has mixed.c make the stack that is written.
  *
- *	native frames			the interpreter's own chain		what is written
- *	(each with its part of		(each group ends at an address
- *	the C stack)			on the C stack)
- *	main				module					main
- *	_PyEval_EvalFrameDefault  <──	f					_PyEval_EvalFrameDefault
- *	list_sort						module, f
- *	_PyEval_EvalFrameDefault  <──	key					list_sort
- *	malloc									_PyEval_EvalFrameDefault, key
- *
- * One native call of the evaluator runs a group of Python frames, those that call one another
- * without C in between. It has a variable on its C stack that the chain leads to: the struct
- * _PyCFrame in 3.11, the entry frame since 3.12. So its address tells which native frame the group
- * belongs to, and no native function needs to be known.
+ * One native call of the evaluator runs a group of Python frames. It has a variable on its C stack
+ * that the chain leads to: the struct _PyCFrame in 3.11, the entry frame since 3.12. So its address
+ * tells which native frame the group belongs to, and no native function needs to be known.
  *
  * Only the chain of the thread itself is read, which changes only in the thread's own code. The
  * thread's state is found by its own thread-specific key while it runs without the interpreter's
@@ -31,17 +22,15 @@
 #include "agent/cpu/sys.h"
 #include "agent/image.h"
 #include "agent/life.h"
+#include "agent/python/mixed.h"
 #include "agent/python/pymalloc.h"
 #include "agent/python/python.h"
 #include "agent/python/python_code.h"
 #include "agent/real.h"
 #include "agent/slots.h"
 
-#define PYTHON_FRAMES 1400u /* the most of one stack; the leaf-most ones */
-#define GROUPS_MOST   512u
-#define CHAIN_MOST    1000000u
-#define ROOT_KEPT     512u
-#define OF_C_STACK    3 /* owner of a frame: an entry frame */
+#define CHAIN_MOST 1000000u
+#define OF_C_STACK 3 /* owner of a frame: an entry frame */
 
 static struct {
 	uint32_t minor;
@@ -52,23 +41,19 @@ static struct {
 	uint64_t current, previous, executable, instruction, owner;
 } python;
 
-static uintptr_t own_start, own_size; /* this library */
-
 /* ---- the chain of frames ---- */
 
-/* The Python frames that one native call of the evaluator runs. */
-struct group {
-	uintptr_t anchor; /* on its C stack */
-	uint32_t end;	  /* of its frames, after that of the group before */
+/* Of a writer: too large for the stack of a thread. */
+struct mixing {
+	struct mixed mixed;
+	struct python_code_latest codes;
 };
 
-/* From the leaf. */
-struct chain {
+/* What the frames are put into. */
+struct taking {
 	struct writer *w;
-	uint64_t frame[PYTHON_FRAMES];
-	struct group group[GROUPS_MOST];
-	uint32_t frames, groups;
-	uint32_t seen, lost; /* all frames; those that did not fit */
+	struct python_code_latest *codes;
+	struct mixed_chain *chain;
 };
 
 static inline uintptr_t word_at(const char *object, uint64_t offset)
@@ -76,26 +61,14 @@ static inline uintptr_t word_at(const char *object, uint64_t offset)
 	return *(const uintptr_t *)(object + offset);
 }
 
-static void take_frame(struct chain *c, const char *frame)
+static inline void take_frame(const struct taking *t, const char *frame)
 {
 	const char *code = (const char *)word_at(frame, python.executable);
-	uint64_t address;
+	uint64_t address =
+	    python_code_address(t->w, t->codes, code, word_at(frame, python.instruction));
 
-	if (c->frames == PYTHON_FRAMES) {
-		c->lost++;
-		return;
-	}
-	address = python_code_address(c->w, code, word_at(frame, python.instruction));
 	if (address)
-		c->frame[c->frames++] = address;
-}
-
-static void end_group(struct chain *c, uintptr_t anchor)
-{
-	if (c->groups < GROUPS_MOST)
-		c->group[c->groups++] = (struct group){anchor, c->frames};
-	else
-		c->group[GROUPS_MOST - 1].end = c->frames;
+		mixed_put(t->chain, address);
 }
 
 static inline bool may_read(const char *address)
@@ -104,37 +77,38 @@ static inline bool may_read(const char *address)
 }
 
 /* 3.11: struct _PyCFrame of each native call has {use_tracing, current_frame, previous}. */
-static void take_chain_311(struct chain *c, const char *thread)
+static void take_chain_311(const struct taking *t, const char *thread)
 {
 	const char *native = (const char *)word_at(thread, python.current);
+	uint32_t seen = 0;
 
-	while (may_read(native) && c->seen < CHAIN_MOST) {
+	while (may_read(native) && seen < CHAIN_MOST) {
 		const char *frame = (const char *)word_at(native, 8);
 		bool entry = false;
 
-		for (; may_read(frame) && !entry && c->seen < CHAIN_MOST; c->seen++) {
-			take_frame(c, frame);
+		for (; may_read(frame) && !entry && seen < CHAIN_MOST; seen++) {
+			take_frame(t, frame);
 			entry = frame[python.owner - 1]; /* is_entry */
 			frame = (const char *)word_at(frame, python.previous);
 		}
 		if (entry)
-			end_group(c, (uintptr_t)native);
+			mixed_end_group(t->chain, (uintptr_t)native);
 		native = (const char *)word_at(native, 16);
 	}
 }
 
 /* Since 3.12 the chain goes through the entry frames. */
-static void take_chain(struct chain *c, const char *thread)
+static void take_chain(const struct taking *t, const char *thread)
 {
 	const char *frame = (const char *)word_at(thread, python.current);
 
 	if (python.minor == 12 && frame) /* struct _PyCFrame {current_frame, previous} */
 		frame = (const char *)word_at(frame, 0);
-	for (; may_read(frame) && c->seen < CHAIN_MOST; c->seen++) {
+	for (uint32_t seen = 0; may_read(frame) && seen < CHAIN_MOST; seen++) {
 		if (frame[python.owner] == OF_C_STACK)
-			end_group(c, (uintptr_t)frame);
+			mixed_end_group(t->chain, (uintptr_t)frame);
 		else
-			take_frame(c, frame);
+			take_frame(t, frame);
 		frame = (const char *)word_at(frame, python.previous);
 	}
 }
@@ -152,107 +126,7 @@ static const char *own_state(void)
 	return own && python.is_initialized() && !python.is_finalizing() ? own : NULL;
 }
 
-/* ---- the two stacks ---- */
-
-/* The stack that is made. As long as it is the one of before, that is only compared. */
-struct mixed {
-	uint64_t *frame;
-	uint32_t depth;
-	uint32_t before; /* frames that may be as they were; 0 once one is not */
-	uint32_t common; /* when `before` is 0 */
-};
-
-static inline void put(struct mixed *m, uint64_t address)
-{
-	if (LIKELY(m->depth < m->before && m->frame[m->depth] == address)) {
-		m->depth++;
-		return;
-	}
-	if (m->before) {
-		m->common = m->depth;
-		m->before = 0;
-	}
-	m->frame[m->depth++] = address;
-}
-
-static void put_group(const struct chain *c, uint32_t group, struct mixed *out)
-{
-	uint32_t from = group ? c->group[group - 1].end : 0;
-
-	if (group + 1 == c->groups && c->lost)
-		put(out, SPOOL_MARK(SPOOL_MARK_ELIDED, c->lost));
-	for (uint32_t i = c->group[group].end; i-- > from;)
-		put(out, c->frame[i]);
-}
-
-/* Takes out the middle of a stack that is too deep. */
-static uint32_t shorten(uint64_t *stack, uint32_t depth)
-{
-	const uint32_t leaf = SPOOL_MAX_FRAMES - ROOT_KEPT - 1;
-
-	if (depth <= SPOOL_MAX_FRAMES)
-		return depth;
-	stack[ROOT_KEPT] = SPOOL_MARK(SPOOL_MARK_ELIDED, depth - ROOT_KEPT - leaf);
-	memmove(stack + ROOT_KEPT + 1, stack + depth - leaf, leaf * sizeof(*stack));
-	return SPOOL_MAX_FRAMES;
-}
-
-static inline uintptr_t anchor_of(const struct chain *c, uint32_t groups)
-{
-	return groups ? c->group[groups - 1].anchor : 0;
-}
-
-static void merge(const struct walk *walk, const struct chain *c, struct mixed *out)
-{
-	const struct walk_frame *f = walk->frames, *end = f + walk->depth;
-	uint32_t group = c->groups;
-	uintptr_t anchor = anchor_of(c, group);
-	struct mixed m = *out; /* in registers */
-
-	for (; f < end; f++) {
-		/* A wrapper of pymalloc.c, which is in the middle of the stack. */
-		if (UNLIKELY(f->address - own_start < own_size))
-			continue;
-		put(&m, f->address);
-		while (UNLIKELY(anchor >= f->cfa) && f->cfa) {
-			put_group(c, --group, &m);
-			anchor = anchor_of(c, group);
-		}
-	}
-	while (group)
-		put_group(c, --group, &m);
-	*out = m;
-}
-
-/* Of a writer: too large for the stack of a thread. */
-struct mixing {
-	struct chain chain;
-	uint64_t merged[SPOOL_MAX_FRAMES + PYTHON_FRAMES + 2];
-};
-
-/* Makes w->mixed of the two stacks. */
-static void mix(struct writer *w, struct mixing *mixing)
-{
-	struct chain *c = &mixing->chain;
-	struct mixed m = {w->mixed, 0, w->mixed_depth, 0};
-	uint32_t common = 0, most;
-
-	if (LIKELY(w->walk.depth + c->frames + 1 <= SPOOL_MAX_FRAMES)) {
-		merge(&w->walk, c, &m);
-		w->mixed_common = m.before ? m.depth : m.common;
-	} else {
-		m = (struct mixed){mixing->merged, 0, 0, 0};
-		merge(&w->walk, c, &m);
-		m.depth = shorten(mixing->merged, m.depth);
-		most = m.depth < w->mixed_depth ? m.depth : w->mixed_depth;
-		while (common < most && mixing->merged[common] == w->mixed[common])
-			common++;
-		memcpy(w->mixed + common, mixing->merged + common,
-		       (m.depth - common) * sizeof(*w->mixed));
-		w->mixed_common = common;
-	}
-	w->mixed_depth = m.depth;
-}
+/* ---- the stack ---- */
 
 /* When the interpreter is up, PYTHONMALLOC may have replaced its allocators. */
 static void wrap_again(const char *thread)
@@ -268,27 +142,26 @@ static _Atomic uint32_t known_to; /* the process whose spool has the places */
 static void python_mix(struct writer *w)
 {
 	const char *thread = own_state();
-	struct chain *c;
+	struct taking t;
 
 	atomic_thread_fence(memory_order_acquire); /* of find(), in another thread */
 	if (!w->mixing && !agent_sandboxed)
 		w->mixing = sys_memory(sizeof(struct mixing));
 	if (!w->mixing)
 		return;
-	c = &w->mixing->chain;
-	c->w = w;
-	c->frames = c->groups = c->seen = c->lost = 0;
 	if (UNLIKELY(known_to != spool_header->pid)) {
 		python_code_forget();
 		known_to = spool_header->pid;
 	}
+	t = (struct taking){w, &w->mixing->codes, mixed_begin(&w->mixing->mixed)};
+	python_code_begin(t.codes);
 	if (thread && python.minor == 11)
-		take_chain_311(c, thread);
+		take_chain_311(&t, thread);
 	else if (thread)
-		take_chain(c, thread);
-	if (c->frames)
+		take_chain(&t, thread);
+	if (t.chain->frames)
 		wrap_again(thread);
-	mix(w, w->mixing);
+	mixed_make(&w->mixing->mixed, w);
 	if (!w->is_mixed) { /* the packet's stack is the native one */
 		w->is_mixed = true;
 		w->stack_known = false;
@@ -464,8 +337,8 @@ static void find(bool late)
 	if (!find_interpreter(&in) || (late && !keep(&in)))
 		return;
 	bypass_opened = NULL;
-	own_start = (uintptr_t)own.dlfo_map_start;
-	own_size = (uintptr_t)own.dlfo_map_end - own_start;
+	mixed_own_start = (uintptr_t)own.dlfo_map_start;
+	mixed_own_size = (uintptr_t)own.dlfo_map_end - mixed_own_start;
 	why = find_python(&in);
 	if (why) {
 		note_unknown(why);

@@ -49,6 +49,7 @@ struct codes {
 };
 
 _Atomic bool python_code_frees_seen;
+_Atomic uint32_t python_code_frees;
 _Atomic uint8_t python_code_filter[PYTHON_CODE_FILTER];
 
 static _Atomic(struct codes *) table;
@@ -224,8 +225,17 @@ COLD void python_code_maybe_freed(const void *block)
 	struct codes *t = atomic_load_explicit(&table, memory_order_acquire);
 	struct code *there = t ? atomic_load(slot_of(t, block)) : NULL;
 
-	if (there)
-		atomic_store_explicit(&there->compared, false, memory_order_relaxed);
+	if (!there)
+		return;
+	atomic_store_explicit(&there->compared, false, memory_order_relaxed);
+	atomic_fetch_add_explicit(&python_code_frees, 1, memory_order_release);
+}
+
+COLD void python_code_forget_latest(struct python_code_latest *latest)
+{
+	latest->frees = atomic_load_explicit(&python_code_frees, memory_order_acquire);
+	for (size_t k = 0; k < PYTHON_CODE_LATEST; k++)
+		latest->of[k].code = NULL;
 }
 
 void python_code_forget(void)
@@ -233,6 +243,7 @@ void python_code_forget(void)
 	struct codes *t = atomic_load(&table);
 
 	atomic_store(&lock.held, 0);
+	atomic_fetch_add(&python_code_frees, 1);
 	for (uint64_t i = 0; t && i <= t->mask; i++) {
 		struct code *c = atomic_load(&t->slot[i]);
 
@@ -355,8 +366,11 @@ static COLD void write_place(struct writer *w, const char *object, uint64_t addr
 	records_place(w, agent_ticks(), address, &place, 1);
 }
 
-uint64_t python_code_address(struct writer *w, const char *object, uintptr_t instruction)
+uint64_t python_code_find(struct writer *w, struct python_code_latest *latest, const char *object,
+			  uintptr_t instruction)
 {
+	size_t k = instruction / 2 % PYTHON_CODE_LATEST;
+	bool frees_seen = atomic_load_explicit(&python_code_frees_seen, memory_order_relaxed);
 	uint64_t unit = (instruction - (uintptr_t)object - python_layout.code_bytecode) / 2;
 	struct code *code;
 	uint64_t address;
@@ -378,6 +392,11 @@ uint64_t python_code_address(struct writer *w, const char *object, uintptr_t ins
 	if (UNLIKELY(!(atomic_load_explicit(&code->known[unit / 8], memory_order_relaxed) & bit))) {
 		atomic_fetch_or(&code->known[unit / 8], bit);
 		write_place(w, object, address, unit);
+	}
+	if (frees_seen) {
+		latest->of[k].code = object;
+		latest->of[k].instruction = instruction;
+		latest->of[k].address = address;
 	}
 	return address;
 }

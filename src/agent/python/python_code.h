@@ -14,9 +14,44 @@ extern struct python_layout python_layout;
 
 extern const void *python_code_type; /* PyCode_Type */
 
+/* Addresses that were found lately: of one writer, zero-initialised by its owner. Only filled while
+ * each free is seen. */
+#define PYTHON_CODE_LATEST 256u
+struct python_code_latest {
+	uint32_t frees; /* python_code_frees */
+	struct {
+		const char *code;
+		uintptr_t instruction;
+		uint64_t address;
+	} of[PYTHON_CODE_LATEST];
+};
+
+/* Known code objects that were freed. */
+HIDDEN extern _Atomic uint32_t python_code_frees;
+
+uint64_t python_code_find(struct writer *w, struct python_code_latest *latest, const char *code,
+			  uintptr_t instruction);
+void python_code_forget_latest(struct python_code_latest *latest);
+
+/* Before the addresses of a stack. */
+static inline void python_code_begin(struct python_code_latest *latest)
+{
+	if (UNLIKELY(latest->frees !=
+		     atomic_load_explicit(&python_code_frees, memory_order_acquire)))
+		python_code_forget_latest(latest);
+}
+
 /* The address that stands for an instruction of a code object; 0: this is no code object that can
  * be read. Writes its place to the spool when it is new there. */
-uint64_t python_code_address(struct writer *w, const char *code, uintptr_t instruction);
+static inline uint64_t python_code_address(struct writer *w, struct python_code_latest *latest,
+					   const char *code, uintptr_t instruction)
+{
+	size_t k = instruction / 2 % PYTHON_CODE_LATEST;
+
+	if (LIKELY(latest->of[k].code == code && latest->of[k].instruction == instruction))
+		return latest->of[k].address;
+	return python_code_find(w, latest, code, instruction);
+}
 
 /* Set when each free of an object goes through python_code_freed(), for good unless it is unset for
  * good. */

@@ -1065,7 +1065,7 @@ static inline void assemble(struct pass *p, uint32_t kept, uint32_t n)
 	uint32_t stay = total <= WALK_KEEP || kept < WALK_ROOT ? kept : WALK_ROOT;
 	struct sink s = {w, stay, w->depth};
 
-	w->common = stay;
+	w->common = w->kept = stay;
 	if (LIKELY(total <= WALK_KEEP && n <= leaf)) {
 		if (n)
 			put_run(&s, &w->scratch[n - 1], n, p->bp_slot);
@@ -1175,7 +1175,7 @@ static inline bool same_again(struct walk *w, const struct walk_start *start)
 	    w->generation != atomic_load_explicit(&generation, memory_order_acquire) ||
 	    verify(w, start->sp) != n - 1)
 		return false;
-	w->common = n;
+	w->common = w->kept = n;
 	return true;
 }
 
@@ -1188,7 +1188,7 @@ uint32_t walk_capture(struct walk *w, const struct walk_start *start)
 
 void walk_forget(struct walk *w)
 {
-	w->depth = w->common = w->truncated = w->reusable = 0;
+	w->depth = w->common = w->kept = w->truncated = w->reusable = 0;
 	w->stack_low = w->stack_high = 0;
 }
 

@@ -50,6 +50,7 @@ struct walk_word {
 struct walk {
 	uint32_t depth;	      /* frames of the latest capture */
 	uint32_t common;      /* root-most frames equal to those of the capture before it */
+	uint32_t kept;	      /* of them: those with the same part of the stack, too */
 	uint32_t truncated;   /* 1 when frames[0] is a SPOOL_MARK_TRUNCATED mark */
 	uint32_t interrupted; /* 1 when a signal handler is on the part that was walked */
 	/* private */
