@@ -268,18 +268,22 @@ static void *move_to_malloc(const struct allocator *a, void *block, size_t size)
 		return domain##_slow_calloc(context, count, size);                                 \
 	}                                                                                          \
 	/* A block that becomes small may be malloc's, whose hook has counted it then. */          \
-	static void *domain##_pyrealloc(void *context, void *block, size_t size)                   \
+	static __attribute__((noinline)) void *domain##_small_realloc(void *context, void *block,  \
+								      size_t size)                 \
 	{                                                                                          \
-		uint64_t before;                                                                   \
-		void *result;                                                                      \
+		uint64_t before = self.sampler.left;                                               \
+		void *result = under[which].realloc(context, block, size);                         \
                                                                                                    \
-		if (UNLIKELY(size > SMALL_MOST))                                                   \
-			return under[which].realloc(context, block, size);                         \
-		before = self.sampler.left;                                                        \
-		result = under[which].realloc(context, block, size);                               \
 		if (UNLIKELY(self.sampler.left != before) || LIKELY(path_covered(size)))           \
 			return result;                                                             \
 		return domain##_slow_realloc(block, size, result);                                 \
+	}                                                                                          \
+	/* Apart, as it saves no registers. */                                                     \
+	static void *domain##_pyrealloc(void *context, void *block, size_t size)                   \
+	{                                                                                          \
+		if (UNLIKELY(size > SMALL_MOST))                                                   \
+			return under[which].realloc(context, block, size);                         \
+		return domain##_small_realloc(context, block, size);                               \
 	}
 
 PYMALLOC_WRAPPERS(mem, DOMAIN_MEM)
