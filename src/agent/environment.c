@@ -154,9 +154,11 @@ void environment_bring_nothing(void)
 	our_settings[0] = 0;
 }
 
+/* chroot may have led the process away from our libraries: ld.so would complain about them. */
 static bool has_ours(void)
 {
-	return !agent_sandboxed && our_settings[0] && our_preload[0];
+	return !agent_sandboxed && our_settings[0] && our_preload[0] &&
+	       environment_ours_is_there(our_preload);
 }
 
 /* In a sandbox the process id cannot be asked for. */
