@@ -138,6 +138,28 @@ def of_cxx(shape):
     same(names(named(command)), ["Cache::grow"] if shape == "one" else [], shape)
 
 
+# A name of 10,000 bytes, most of it in brackets.
+LONG = r"""
+#include <cstdlib>
+#include <utility>
+template <int N> struct Twice { using type = std::pair<typename Twice<N - 1>::type, typename Twice<N - 1>::type>; };
+template <> struct Twice<0> { using type = int; };
+template <class Kind> __attribute__((noinline)) void *fill(Kind *) { return malloc(1000); }
+int main()
+{
+    void *volatile sink;
+    for (int i = 0; i < 1000; i++) sink = fill(static_cast<Twice<9>::type *>(nullptr));
+}
+"""
+
+
+@case
+def of_a_long_name():
+    line = headline([binary("long", "g++", ".cc", LONG)])
+    check(re.fullmatch(r"At the peak, \d+ % of [0-9.]+ [KM]B was allocated in fill<\.\.\.>\(\) "
+                       r"\(long\.cc:6\)\.", line), line)
+
+
 @case
 def of_the_library():
     """The library's frames are folded, unless the user wants to see them; both say the same total."""

@@ -12,7 +12,7 @@
 #define MOST		 0.5  /* of the memory: then the sentence says so */
 #define NEARLY_ALL	 0.95 /* of it: "called by" instead of "mostly called by" */
 #define NORMAL_95	 1.96
-#define LONGEST_SEARCHED 2048 /* bytes of a name that are looked at */
+#define LONGEST_OUTER	 2048 /* bytes of the name of a function that a closure is written in */
 #define LONGEST_NAME	 100  /* of a function in the sentence; longer ones lose what is in <> */
 
 /* What the stacks say about one function. */
@@ -138,15 +138,18 @@ static struct found find_on_stacks(const struct caller_question *q,
 
 static void append_function(char *buffer, size_t size, const char *name)
 {
-	char plain[4 * LONGEST_NAME], outer[LONGEST_SEARCHED];
+	char plain[4 * LONGEST_NAME], outer[LONGEST_OUTER];
 	size_t length = outer_length(name);
 
-	length = length < sizeof(outer) ? length : sizeof(outer) - 1;
-	memcpy(outer, name, length);
-	outer[length] = 0;
-	name_collapse(plain, sizeof(plain), outer, NAME_NO_LEVEL, "");
+	/* Templates can have names of any length: a part of one would end inside its brackets. */
+	if (name[length] && length < sizeof(outer)) {
+		memcpy(outer, name, length);
+		outer[length] = 0;
+		name = outer;
+	}
+	name_collapse(plain, sizeof(plain), name, NAME_NO_LEVEL, "");
 	if (strlen(plain) > LONGEST_NAME)
-		name_collapse(plain, sizeof(plain), outer, 1, "...");
+		name_collapse(plain, sizeof(plain), name, 1, "...");
 	text_append(buffer, size, "%s", plain);
 }
 
