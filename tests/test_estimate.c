@@ -129,7 +129,7 @@ static void test_sums(void)
 	CHECK(part.seen_bytes == whole.seen_bytes && part.seen_blocks == whole.seen_blocks);
 }
 
-/* low <= estimate <= high, whatever comes in. */
+/* low <= estimate <= high, whatever comes in, and no more blocks than bytes. */
 static void test_order(void)
 {
 	uint64_t random = 1;
@@ -145,10 +145,11 @@ static void test_order(void)
 			tally_add(&t, kind, 1ull << (random >> 59), random >> 33 >> (random >> 60),
 				  (uint32_t)(random >> 20) & 3);
 		}
-		e = tally_estimate(&t, (struct unseen){65536, 0.5});
+		e = tally_estimate(&t, (struct unseen){65536, i % 3 ? 0.5 : 20});
 		CHECK(e.bytes.low <= e.bytes.estimate && e.bytes.estimate <= e.bytes.high);
 		CHECK(e.blocks.low <= e.blocks.estimate && e.blocks.estimate <= e.blocks.high);
 		CHECK(isfinite(e.bytes.high) && isfinite(e.blocks.high));
+		CHECK(e.blocks.high - t.exact_blocks <= 1.000001 * (e.bytes.high - t.exact_bytes));
 		CHECK(e.bytes.stderror >= 0 && e.blocks.stderror >= 0 && e.bytes.low >= 0);
 	}
 }

@@ -344,6 +344,12 @@ static double few_blocks_high(const struct tally *t, const struct mayfly_figure 
 		   exp(mean / 2 + sqrt(more * more + SPREAD_WIDTH * SPREAD_WIDTH * mean));
 }
 
+/* A block has at least a byte: the sampled blocks are not more than the most bytes that they may have. */
+static double one_byte_blocks(const struct tally *t, const struct mayfly_estimate *e)
+{
+	return fmax(e->blocks.estimate, t->exact_blocks + e->bytes.high - t->exact_bytes);
+}
+
 /* Whether the few samples are all of blocks near R or above: they say nothing about small blocks,
  * and it is as if nothing had been seen. */
 static bool says_nothing(const struct tally *t)
@@ -392,6 +398,7 @@ static struct mayfly_estimate sampled_estimate(const struct tally *t, struct uns
 	if (n <= SEVERAL && !says_nothing(t))
 		e.blocks.high = fmax(n > FEW ? e.blocks.high : e.blocks.estimate,
 				     few_blocks_high(t, &e.bytes, unseen.spread));
+	e.blocks.high = fmin(e.blocks.high, one_byte_blocks(t, &e));
 	return e;
 }
 
