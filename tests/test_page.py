@@ -248,11 +248,28 @@ def access(view):
     steps = []
     for scheme in ("light", "dark"):
         steps += [["scheme", scheme], ["open", "#v1/" + view], ["press", "j"], ["axe"]]
-    for width in (1024, 3840):
+    for width in (400, 1024, 3840):
         steps += [["size", width, 800], ["overflow"]]
     light, dark_found, *wide = drive(golden("exact"), *([["open"]] + steps))
     same((light, dark_found), ([], []), view)
-    same(wide, [False, False], "wider than the window")
+    same(wide, [False] * 3, "wider than the window")
+
+
+@case
+def below_zero():
+    """Resident memory that is not explained can be, and counters."""
+    need("node")
+    if not os.path.exists(os.path.join(LIBRARIES, "esbuild")):
+        raise Skip("the libraries of the page are not installed")
+    result = run(["node", "-e", """
+        const { buildSync } = require(process.argv[1]);
+        const built = buildSync({ entryPoints: [process.argv[2]], bundle: true, write: false, format: "cjs" });
+        const made = { exports: {} };
+        new Function("module", built.outputFiles[0].text)(made);
+        const { bytesText, countText } = made.exports;
+        console.log([bytesText(-1294336), bytesText(-1), bytesText(0), bytesText(NaN), countText(-2500)].join("|"));
+        """, os.path.join(LIBRARIES, "esbuild"), os.path.join(SOURCE, "viewer", "src", "format.ts")])
+    same(result.out.decode().replace("\u00a0", " ").strip(), "-1.23 MiB|-1 B|0 B|0 B|-2.50 k", result.err)
 
 
 @cases(["survival", "events"])

@@ -14,6 +14,7 @@ function fixed(value: number, decimals: number): string {
 
 /** Three significant digits, never four: what rounds to 1000 is in the next unit. */
 function withUnit(value: number, step: number, units: readonly string[]): string {
+	if (value < 0) return `-${withUnit(-value, step, units)}`;
 	if (!(value >= 0)) value = 0;
 	let unit = 0;
 	while (unit < units.length - 1 && value >= 999.5) {

@@ -93,8 +93,9 @@ export function Resident(props: { rss: Rss }) {
 					{moment.advice && <p class="advice">{moment.advice}</p>}
 					<SmallTable caption={`Resident ${momentTitle(moment)}`} rows={moment.rows} columns={[
 						{ title: "Resident", number: true, width: 11, cell: (row) => bytesText(row.resident),
-							share: (row) => row.resident / (moment.rss || 1) },
-						{ title: "%", number: true, width: 7, cell: (row) => percentText(row.resident, moment.rss) },
+							share: (row) => Math.max(0, row.resident / (moment.rss || 1)) },
+						{ title: "%", number: true, width: 7, cell: (row) =>
+							row.resident >= 0 ? percentText(row.resident, moment.rss) : "" },
 						{ title: "Pages of", cell: (row) => rowText(row) },
 					]} />
 					<SmallTable caption={`Blocks ${momentTitle(moment)}`} none="The allocator reported nothing"
