@@ -1250,6 +1250,11 @@ def recorder_that_is_held():
         total = facts["samples"] + facts["dropped_samples"]
         check(4000200 <= total <= 4010000, "recorded and dropped:", total)
         only_trace(here, "go", "t.mayfly")
+        said = r"%.1f %% of the allocations were dropped while recording" % (100 * facts["dropped_samples"] / total)
+        shown = run([MAYFLY, "report", here / "t.mayfly"]).out.decode()
+        check(shown.startswith(said), "the first line", shown)
+        checked = run([MAYFLY, "check", "--max-peak", "1T", here / "t.mayfly"])
+        same((checked.code, checked.out, said.encode() in checked.err), (2, b"", True), checked)
 
 
 @case
@@ -1519,6 +1524,15 @@ def disk_too_small_for_the_trace():
         names = [name for name in here.files() if not name.endswith(".spool")]
         check(names, here.files())
         check(info(names[0])["samples"] >= 50000, info(names[0]))
+
+
+@case
+def disk_too_small_for_the_spool():
+    """What is dropped is not for want of --max-spool."""
+    with SmallDisk(300) as here:
+        done = record([compiled(), "churn", "3"], here / "t.mayfly", "-x")
+        same(done.code, 0, done)
+        check(b"dropped, as the spool had no space" in done.err and b"--max-spool" not in done.err, done)
 
 
 @case

@@ -7,13 +7,14 @@
 
 #include "answer/plain_name.h"
 #include "answer/text_format.h"
+#include "answer/trace_facts.h"
 #include "answer/trace_names.h"
 
-#define MOST		 0.5  /* of the memory: then the sentence says so */
-#define NEARLY_ALL	 0.95 /* of it: "called by" instead of "mostly called by" */
-#define NORMAL_95	 1.96
-#define LONGEST_OUTER	 2048 /* bytes of the name of a function that a closure is written in */
-#define LONGEST_NAME	 100  /* of a function in the sentence; longer ones lose what is in <> */
+#define MOST	      0.5  /* of the memory: then the sentence says so */
+#define NEARLY_ALL    0.95 /* of it: "called by" instead of "mostly called by" */
+#define NORMAL_95     1.96
+#define LONGEST_OUTER 2048 /* bytes of the name of a function that a closure is written in */
+#define LONGEST_NAME  100  /* of a function in the sentence; longer ones lose what is in <> */
 
 /* What the stacks say about one function. */
 struct found {
@@ -260,7 +261,10 @@ char *headline_text(char *buffer, size_t size, bool utf8, bool iec,
 	char name[UNKNOWN_FUNCTION], bytes[FIGURE_TEXT];
 	struct found f;
 
-	*buffer = 0;
+	if (*trace_lost_text(buffer, size, mayfly_trace_info(question->trace))) {
+		text_append(buffer, size, ": the figures are not the program's.");
+		return buffer;
+	}
 	if (!row || !(whole->bytes.estimate > 0) || !(row->self.bytes.estimate > 0) ||
 	    figure_sureness(&whole->bytes, whole->samples) < FIGURE_RANGE)
 		return buffer;

@@ -43,6 +43,28 @@ bool trace_has_pools(const struct mayfly_info *info)
 	return info->heaps >> MAYFLY_HEAP_POOL & info->heaps >> MAYFLY_HEAP_MALLOC & 1;
 }
 
+/* A signal handler's allocation that is lost now and then changes no figure that can be seen. */
+#define MUCH 0.01
+
+char *trace_lost_text(char *buffer, size_t size, const struct mayfly_info *info)
+{
+	double samples = (double)info->dropped_samples, frees = (double)info->dropped_frees;
+	double all_samples = samples + (double)info->samples,
+	       all_frees = frees + (double)info->frees;
+	bool exact = trace_is_exact(info);
+	char share[FIGURE_TEXT];
+
+	*buffer = 0;
+	if (samples > MUCH * all_samples)
+		text_format(buffer, size, "%s of the %s were dropped while recording",
+			    text_percent(share, sizeof(share), samples, all_samples),
+			    exact ? "allocations" : "samples");
+	else if (frees > MUCH * all_frees)
+		text_format(buffer, size, "%s of the frees were dropped while recording",
+			    text_percent(share, sizeof(share), frees, all_frees));
+	return buffer;
+}
+
 bool trace_is_runtime_frame(const struct mayfly_frame *frame)
 {
 	return frame->kind == MAYFLY_FRAME_CODE && frame->module == UINT32_MAX &&

@@ -19,6 +19,10 @@ bool trace_overlaps(const struct mayfly_info *info);
 /* Whether it has blocks of malloc that those of a pool of the program's lie in. */
 bool trace_has_pools(const struct mayfly_info *info);
 
+/* "97 % of the allocations were dropped while recording" when so much is missing that no figure is the
+ * program's; else "". */
+char *trace_lost_text(char *buffer, size_t size, const struct mayfly_info *info);
+
 /* A frame that a runtime with mayfly/memprof.h has named, which knows its callers, too. */
 bool trace_is_runtime_frame(const struct mayfly_frame *frame);
 /* Whose heaps those are that are not malloc's: "OCaml", the name that another runtime has given its heap,

@@ -130,10 +130,26 @@ static int judge_failed(struct check *c, const struct limit *limit, int error)
 	return CLI_USAGE;
 }
 
+static bool is_whole(const char *path, const struct mayfly_trace *trace)
+{
+	char lost[FIGURE_TEXT + 64];
+
+	if (*trace_lost_text(lost, sizeof(lost), mayfly_trace_info(trace)))
+		return !cli_error(
+		    "%s: %s, so the limits cannot be checked: record again, with more "
+		    "space (disk, --max-spool)",
+		    path, lost);
+	return true;
+}
+
 static int run_check(struct check *c)
 {
 	struct report *r = &c->report;
 	int status = CLI_OK;
+
+	if (!is_whole(r->path, r->file.trace) ||
+	    (c->baseline_path && !is_whole(c->baseline_path, c->baseline.trace)))
+		return CLI_USAGE;
 
 	r->exact = trace_is_exact(r->file.info);
 	c->judged.trace = r->file.trace;

@@ -76,7 +76,13 @@ static void put_dropped(FILE *to, const struct record *r, const struct recorder 
 {
 	char count[COUNT_TEXT], spool[FIGURE_TEXT];
 
-	if (one->dropped && r->exact)
+	if (one->dropped && one->no_space)
+		fprintf(to,
+			"; %s %s%s dropped, as the spool had no space: write to a folder with more "
+			"(-o)%s",
+			record_count_text(count, one->dropped), r->exact ? "allocation" : "sample",
+			one->dropped == 1 ? "" : "s", r->exact ? ", or sample with -i" : "");
+	else if (one->dropped && r->exact)
 		fprintf(to,
 			"; %s allocation%s dropped, as mayfly could not keep up: raise --max-spool "
 			"(%s), or sample with -i",

@@ -157,20 +157,21 @@ void print_track_fields(const struct output *o, const struct mayfly_trace *trace
 static void note_lost_records(const struct output *o, const struct mayfly_info *info)
 {
 	if (info->dropped_samples && info->dropped_frees)
-		print_field(o, "Dropped",
-			    "%" PRIu64 " allocations and %" PRIu64
-			    " frees are missing: what is allocated is a lower bound, what is live "
-			    "may be too high or too low; record with more --max-spool",
-			    info->dropped_samples, info->dropped_frees);
+		print_field(
+		    o, "Dropped",
+		    "%" PRIu64 " allocations and %" PRIu64
+		    " frees are missing: what is allocated is a lower bound, what is live "
+		    "may be too high or too low; record with more space (disk, --max-spool)",
+		    info->dropped_samples, info->dropped_frees);
 	else if (info->dropped_samples)
 		print_field(o, "Dropped",
 			    "%" PRIu64 " allocations are missing: all figures are lower bounds; "
-			    "record with more --max-spool",
+			    "record with more space (disk, --max-spool)",
 			    info->dropped_samples);
 	else
 		print_field(o, "Dropped",
 			    "%" PRIu64 " frees are missing: what is live or leaked is too high; "
-			    "record with more --max-spool",
+			    "record with more space (disk, --max-spool)",
 			    info->dropped_frees);
 }
 

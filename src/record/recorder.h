@@ -113,6 +113,7 @@ struct recorder {
 	struct recorder_place place;
 	struct recorder_rules rules;
 	struct spool_stream_status status;
+	bool no_space;						     /* the spool could not grow */
 	uint64_t dropped, dropped_events, missed_frees, trace_bytes; /* of the complete trace */
 	char note[512];						     /* of the agent's */
 	bool kept_old; /* a trace of the same name, under another one */

@@ -563,6 +563,7 @@ static void tick(const struct record *r, struct recorder *one)
 
 	if (!error)
 		return;
+	one->no_space = true;
 	record_say(r, "cannot extend '%s': %s; samples that mayfly cannot read in time are dropped",
 		   one->spool, strerror(error));
 }
