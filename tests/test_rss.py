@@ -282,6 +282,28 @@ def advice_is_given(name):
         same(advice(report), expected, moment(report, "end")["advice"])
 
 
+@case
+@patient
+def no_advice_without_the_mappings():
+    """A program that grows and ends before its mappings are read again: what was there explains nothing."""
+    need("perl", "ps")
+    with Folder() as here:
+        trace = here / "trace.mayfly"
+        # It stops mayfly, grows, and leaves a child that lets mayfly go on when it has ended.
+        script = """select undef, undef, undef, $ENV{PAUSE_MS} / 1000;
+            my $mayfly = getppid; my $me = $$; kill STOP => $mayfly;
+            if (!fork) { 1 until `ps -o stat= -p $me` =~ /^Z/; kill CONT => $mayfly; exit }
+            my $bytes = shift; our $text = 'x' x $bytes;"""
+        record(["perl", "-e", script, "200000000"], trace, "--force",
+               env=environment(PAUSE_MS=os.environ["PAUSE_MS"]))
+        report = as_json("report", "--rss", "--json", trace)
+        for which in ("peak", "end"):
+            said = moment(report, which)["advice"] or ""
+            check(said.startswith("RSS was ") and "is not known" in said, which, said)
+        text = run([MAYFLY, "report", "--rss", trace]).out.decode()
+        same(text.count("is not known"), 1, text)
+
+
 def given_back(kind, **changes):
     """What the program gets back when it asks its allocator, and what was resident before."""
     result = run([program("resident"), kind, str(SIZE)],

@@ -348,13 +348,39 @@ static bool advise_kind(const struct rss *r, const struct rss_moment *m, enum rs
 	return false;
 }
 
+/* What was resident at that moment when the mappings had been read long before, or after; else 0. The
+ * mappings of a program that ends soon are read once, when it has hardly begun. */
+static double unread(const struct rss *r, const struct rss_moment *m)
+{
+	const struct mayfly_counter *own = counter_named(r->trace, "self.resident");
+	double last = own ? last_value(own) : 0, rss = 0;
+
+	if (r->moments < 2)
+		return 0;
+	if (m->at_end && own)
+		rss = last;
+	else if (!m->at_end || m->time_ns == r->moment[0].time_ns)
+		rss = fmax(r->highest, last);
+	return rss * MOSTLY > m->rss ? rss : 0;
+}
+
 bool rss_advice(const struct rss *r, const struct rss_moment *m, char *text, size_t size)
 {
 	double most = heap_of(m);
 	enum rss_kind which = RSS_HEAP;
-	char bytes[FIGURE_TEXT];
+	char bytes[FIGURE_TEXT], read[FIGURE_TEXT];
+	double missed = unread(r, m);
 	bool any = false;
 
+	if (missed > 0) {
+		text_format(
+		    text, size,
+		    "RSS was %s, but %s were resident when the mappings were read: what the "
+		    "rest was is not known.",
+		    text_bytes(bytes, sizeof(bytes), missed),
+		    text_bytes(read, sizeof(read), m->rss));
+		return true;
+	}
 	for (enum rss_kind i = RSS_ANONYMOUS; i < RSS_UNEXPLAINED; i++)
 		if (m->kind[i] > most) {
 			most = m->kind[i];

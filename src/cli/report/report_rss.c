@@ -281,11 +281,16 @@ static void print_times(const struct output *out, const struct rss *r)
 		size_t times = maps ? maps->points : 2;
 
 		text_duration(end, sizeof(end), (double)r->moment[1].time_ns);
-		if (m->time_ns == r->moment[1].time_ns)
+		if (times == 1)
 			print_wrapped(out, STYLE_DIM, 0,
-				      "The peak is at %s, the last of %zu moment%s at which the "
+				      "Both are at %s, the only moment at which the mappings were "
+				      "read.",
+				      end);
+		else if (m->time_ns == r->moment[1].time_ns)
+			print_wrapped(out, STYLE_DIM, 0,
+				      "The peak is at %s, the last of %zu moments at which the "
 				      "mappings were read.",
-				      end, times, times == 1 ? "" : "s");
+				      end, times);
 		else
 			print_wrapped(out, STYLE_DIM, 0,
 				      "The peak is at %s, the end at %s: of %zu moments at which "
@@ -296,7 +301,7 @@ static void print_times(const struct output *out, const struct rss *r)
 	if (r->allocator && r->moments == 2)
 		print_allocator_times(out, r);
 	if (r->moments == 2 && r->highest > PEAK_MISSED * m->rss)
-		print_wrapped(out, STYLE_NOTE, 0, "Between two of them RSS was higher: up to %s.",
+		print_wrapped(out, STYLE_NOTE, 0, "At another moment RSS was higher: up to %s.",
 			      text_bytes(peak, sizeof(peak), r->highest));
 	if (r->moments == 2 && own &&
 	    fabs(last_value(own) - r->moment[1].rss) > 0.05 * r->moment[1].rss)
