@@ -115,33 +115,51 @@ size_t trace_snapshots(const struct mayfly_trace *trace)
 	return mayfly_trace_info(trace)->snapshot_ns ? trace_sums_parts(trace) : 0;
 }
 
-/* The largest interval that was in force; 0: nothing was sampled. */
-static double largest_interval(const struct mayfly_trace *trace)
+/* The smallest and the largest interval that was in force; 0: nothing was sampled. */
+struct intervals {
+	double least, most;
+};
+
+static struct intervals intervals_of(const struct mayfly_trace *trace)
 {
 	struct mayfly_cursor *cursor;
 	struct mayfly_event event;
-	double largest = 0;
+	struct intervals found = {0, 0};
 
 	if (mayfly_cursor_open(trace, &cursor) != 0)
-		return 0;
-	while (mayfly_cursor_next(cursor, &event) == 1)
-		if (event.kind == MAYFLY_ALLOC && event.heap == MAYFLY_HEAP_MALLOC &&
-		    event.interval > largest)
-			largest = event.interval;
+		return found;
+	while (mayfly_cursor_next(cursor, &event) == 1) {
+		if (event.kind != MAYFLY_ALLOC || event.heap != MAYFLY_HEAP_MALLOC ||
+		    !(event.interval > 0))
+			continue;
+		if (event.interval > found.most)
+			found.most = event.interval;
+		if (!(found.least > 0) || event.interval < found.least)
+			found.least = event.interval;
+	}
 	mayfly_cursor_close(cursor);
-	return largest;
+	return found;
 }
 
 char *interval_text(char *buffer, size_t size, const struct mayfly_trace *trace)
 {
 	const struct mayfly_info *info = mayfly_trace_info(trace);
-	char first[FIGURE_TEXT], last[FIGURE_TEXT];
-	double largest = largest_interval(trace);
+	char first[FIGURE_TEXT], least[FIGURE_TEXT], most[FIGURE_TEXT];
+	struct intervals found = intervals_of(trace);
+	double begun = (double)info->interval_bytes;
 
-	text_bytes(first, sizeof(first), (double)info->interval_bytes);
-	if (largest > (double)info->interval_bytes)
+	text_bytes(first, sizeof(first), begun);
+	text_bytes(least, sizeof(least), found.least);
+	text_bytes(most, sizeof(most), found.most);
+	if (found.most > begun && found.least < begun)
+		return text_format(buffer, size, "1 byte in %s at the start, in %s to %s later",
+				   first, least, most);
+	if (found.most > begun)
 		return text_format(buffer, size, "1 byte in %s at the start, in up to %s later",
-				   first, text_bytes(last, sizeof(last), (double)largest));
+				   first, most);
+	if (found.least > 0 && found.least < begun)
+		return text_format(buffer, size, "1 byte in %s at the start, in down to %s later",
+				   first, least);
 	return text_format(buffer, size, "1 byte in %s", first);
 }
 
