@@ -74,6 +74,20 @@ def broken_files_are_left_out():
 
 
 @case
+def pipes():
+    """One that is named is read; one that lies in a folder is none of the traces."""
+    with Folder() as here, Folder() as other:
+        traces = recorded(here)
+        os.mkfifo(here / "pipe.mayfly")
+        os.mkfifo(other / "named")
+        with subprocess.Popen(["cp", traces[0], other / "named"]) as copy:
+            named = as_json("report", "--json", traces[1], other / "named")
+        same((copy.returncode, len(named["processes"])), (0, 2))
+        found = as_json("report", "--json", here.path)
+        same((len(found["processes"]), found["unread"]), (len(traces), 0))
+
+
+@case
 def recording_that_still_runs():
     with Folder() as here, Folder() as other:
         os.mkfifo(other / "go")

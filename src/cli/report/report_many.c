@@ -34,6 +34,8 @@ struct process {
 
 struct many {
 	const struct report *report;
+	char *const *named;
+	int names;
 	glob_t found;
 	struct stat *seen; /* the files that were read */
 	struct process *process;
@@ -150,6 +152,17 @@ static bool seen_before(struct many *m, const char *path)
 	return false;
 }
 
+/* A pipe is read if the user names it; in a folder, nobody may ever write to it. */
+static bool is_stray_pipe(const struct many *m, const char *path)
+{
+	if (!S_ISFIFO(m->seen[m->count].st_mode))
+		return false;
+	for (int i = 0; i < m->names; i++)
+		if (strcmp(m->named[i], path) == 0)
+			return false;
+	return true;
+}
+
 static void add_sums(struct many *m, const struct process *p)
 {
 	if (p->absent & MAYFLY_ABSENT_ALLOCATED)
@@ -203,7 +216,7 @@ static int read_files(struct many *m)
 		const char *path = m->found.gl_pathv[i];
 		struct opened_trace file;
 
-		if (is_of_another(m, path) || seen_before(m, path))
+		if (is_of_another(m, path) || seen_before(m, path) || is_stray_pipe(m, path))
 			continue;
 		if (!open_trace(path, &file)) {
 			m->unread++;
@@ -389,7 +402,7 @@ static void free_many(struct many *m)
 
 int report_print_many(const struct report *r, int count, char **path)
 {
-	struct many m = {.report = r};
+	struct many m = {.report = r, .named = path, .names = count};
 	int status = CLI_OK;
 
 	for (int i = 0; i < count && status == CLI_OK; i++)
