@@ -78,7 +78,7 @@ static const char *why_unnamed(const struct mayfly_module *m, const struct late_
 		return "it is no file";
 	if (l->no_build_id)
 		return "it has no build-id in the trace, so any file could be the wrong one";
-	return l->why ? l->why : "its files have no symbol there";
+	return l->why ? l->why : "its files have no symbol for these addresses";
 }
 
 static void say_module(const struct symbolizing *s, const struct mayfly_module *m,
