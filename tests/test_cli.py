@@ -298,6 +298,7 @@ def bad_files(command):
     with open(cut, "wb") as f:
         f.write(good[:20])
     failing(command, folder / "missing", code=1, said=["missing: no such file"])
+    failing(command, folder / "two\nlines\x07", code=1, said=["two?lines?: no such file"])
     os.makedirs(folder / "none", exist_ok=True)
     # A report takes a folder that has traces (test_many.py).
     no_trace = folder / "none" if command == "report" else folder.path

@@ -5,7 +5,10 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "cli/fit_text.h"
 
 static const char *current_command = "";
 
@@ -14,10 +17,19 @@ void cli_begin(const char *command)
 	current_command = command;
 }
 
+/* Names of files and what a server answered may contain anything; a message stays one line. */
 static void say(const char *format, va_list arguments)
 {
+	char *text, *clean = NULL;
+	int length = vasprintf(&text, format, arguments);
+
 	fflush(stdout);
-	vfprintf(stderr, format, arguments);
+	if (length >= 0)
+		clean = malloc((size_t)length + 1);
+	fputs(clean ? text_clean(clean, (size_t)length + 1, text) : "out of memory", stderr);
+	free(clean);
+	if (length >= 0)
+		free(text);
 }
 
 int cli_error(const char *format, ...)

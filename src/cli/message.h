@@ -14,7 +14,7 @@ enum cli_exit {
 /* Names the command for cli_usage(); "" before one is known. */
 void cli_begin(const char *command);
 
-/* One line on stderr, "mayfly: ..."; returns CLI_FAILED. */
+/* One line on stderr, "mayfly: ..."; control characters in it become '?'. Returns CLI_FAILED. */
 int cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* One line on stderr, "mayfly COMMAND: ... (see 'mayfly COMMAND --help')"; returns CLI_USAGE. */
