@@ -37,11 +37,11 @@ struct recorder {
 	const struct coverage_run *run;
 	struct recording *r;
 	struct trace_writer *w;
-	struct sampler *sampler;	      /* [threads] */
-	uint32_t *node, *group_frame, *frame; /* by stack, stack, site; 0: not yet made */
-	uint64_t *serial;		      /* by block; UINT64_MAX: not sampled */
-	uint64_t *position;		      /* of its thread's sampler after it */
-	struct trace_block *kept;	      /* by serial number */
+	struct sampler *sampler;  /* [threads] */
+	uint32_t *node;		  /* by stack; 0: not yet made */
+	uint64_t *serial;	  /* by block; UINT64_MAX: not sampled */
+	uint64_t *position;	  /* of its thread's sampler after it */
+	struct trace_block *kept; /* by serial number */
 	size_t room;
 	uint32_t module, main_node, code_file;
 	uint32_t process; /* the only thread that is recorded, or COVERAGE_NOBODY */

@@ -133,9 +133,5 @@ def picture(data):
     return "\n".join(out + ["</svg>", ""])
 
 
-def median_per_sample(points):
-    return measure.median([size / samples for samples, size in points])
-
-
 def median_samples(points):
     return measure.median([samples for samples, _ in points])

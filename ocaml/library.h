@@ -50,7 +50,6 @@ const struct library_sink *to_spool_open(const struct library_spool *how, const 
 
 /* The most frames that a stack may have in a file of the format. */
 #define TO_MEMTRACE_FRAMES 400u /* with more, the format could lose the leaf */
-#define TO_SPOOL_FRAMES	   1024u
 
 /*
  * engine.c. A session goes from engine_begin() to engine_end(), or to a fork: the child has none.

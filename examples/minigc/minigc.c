@@ -460,7 +460,6 @@ static void minor(struct gc_heap *heap, int promote)
 			set_limit(heap->thread[k]);
 		}
 	}
-	heap->minors++;
 }
 
 void gc_minor(struct gc_heap *heap)
@@ -553,7 +552,6 @@ void gc_major(struct gc_heap *heap)
 	mayfly_memprof_sweep(heap->running->sampler, is_marked, heap);
 	sweep(heap);
 	heap->next_major = 2 * heap->old_words + FIRST_MAJOR;
-	heap->majors++;
 }
 
 /* ---- the rest ---- */

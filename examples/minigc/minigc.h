@@ -101,7 +101,6 @@ struct gc_heap {
 	struct gc_vector externals;  /* all objects of this kind */
 	struct gc_vector todo;
 	size_t old_words, next_major;
-	uint64_t minors, majors;
 };
 
 /* NULL: no memory. */

@@ -70,10 +70,9 @@ struct rss_moment {
 	double rss, kind[RSS_KINDS];
 	double fact[FACTS]; /* NAN: unknown */
 	struct mayfly_estimate live;
-	double arenas, stacks;	  /* their numbers */
-	double besides_two;	  /* resident in arenas but for the two largest */
-	double program_anonymous; /* of ANONYMOUS, mapped by code that is no allocator's */
-	int64_t allocator_ns;	  /* time of the allocator's figures; < 0: none */
+	double arenas, stacks; /* their numbers */
+	double besides_two;    /* resident in arenas but for the two largest */
+	int64_t allocator_ns;  /* time of the allocator's figures; < 0: none */
 	bool at_end;
 };
 

@@ -80,7 +80,6 @@ static bool add_mapped(struct rss *r, size_t moment, const struct mapped_row *ma
 		key.name = mapper->allocator;
 	} else {
 		key.mapper = mapper;
-		r->moment[moment].program_anonymous += mapper ? resident : 0;
 	}
 	return add(r, moment, &key, resident);
 }

@@ -238,7 +238,6 @@ static enum outcome try_thread(struct request *q, pid_t tid, enum safe_point_dem
 	enum outcome outcome = OUTCOME_NOT_SAFE;
 	int error = injection_stop(&i, q->pid, tid);
 
-	q->result->attempts++;
 	if (error == EPERM || error == ENOTSUP) {
 		target_process_explain(q->pid, error, q->result->why, ATTACH_WHY);
 		return OUTCOME_FAILED;

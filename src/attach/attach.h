@@ -26,10 +26,9 @@
 #define ATTACH_TIMEOUT_NS 10000000000ll		/* when the user names none */
 
 struct attach_result {
-	char why[ATTACH_WHY];  /* why it failed: a line without the process's name; else "" */
-	bool there;	       /* it failed, as the process is being recorded (detach: is not) */
-	int64_t stopped_ns;    /* for that long, the longest of the stops */
-	unsigned int attempts; /* stops of threads, those in vain as well */
+	char why[ATTACH_WHY]; /* why it failed: a line without the process's name; else "" */
+	bool there;	      /* it failed, as the process is being recorded (detach: is not) */
+	int64_t stopped_ns;   /* for that long, the longest of the stops */
 };
 
 /* Loads the library (an absolute path) and calls its mayfly_attach(settings). False: result->why. Gives

@@ -227,12 +227,6 @@ void live_remove(struct live_table *t, uint32_t *place)
 		shrink_table(t);
 }
 
-size_t live_bytes(const struct live_table *t)
-{
-	return t->block_size * sizeof(*t->block) + t->leaf_size * sizeof(*t->leaf) +
-	       t->region_size * sizeof(*t->region) + t->entries * sizeof(*t->entry);
-}
-
 void live_free(struct live_table *t)
 {
 	free(t->block);

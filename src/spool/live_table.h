@@ -156,7 +156,6 @@ struct live_block *live_put(struct live_table *t, uint64_t key, bool *there);
 /* Removes the block that is named there. Blocks move. */
 void live_remove(struct live_table *t, uint32_t *place);
 
-size_t live_bytes(const struct live_table *t); /* of memory */
 void live_free(struct live_table *t);
 
 #endif

@@ -259,7 +259,6 @@ bool stream_skip_track(struct spool_stream *s, const struct stream_ids *known,
 /* A packet begins: no types, no labels. */
 void stream_forget_ids(struct stream_writer *w);
 void stream_free_ids(struct stream_writer *w);
-size_t stream_ids_bytes(const struct stream_writer *w);
 
 /* Sets when the first note is due, by the clock's current line. */
 void stream_time_notes(struct spool_stream *s);

@@ -365,20 +365,6 @@ int spool_stream_finish(struct spool_stream *s, const struct spool_ending *endin
 	return error;
 }
 
-static uint64_t tables_bytes(const struct recording *r)
-{
-	return r->module_size * sizeof(*r->module) + r->thread_size * sizeof(*r->thread) +
-	       r->frame_size * sizeof(*r->frame) + r->location_size * sizeof(*r->location) +
-	       r->node_size * sizeof(*r->node) + r->text.size +
-	       r->strings_size * sizeof(*r->string_start) +
-	       r->node_hash_size * sizeof(*r->node_hash) + r->latest_size * sizeof(*r->latest) +
-	       (r->string_index.slots + r->frame_index.slots + r->track_type_index.slots +
-		r->label_set_index.slots) *
-		   sizeof(*r->string_index.slot) +
-	       r->track_type_size * sizeof(*r->track_type) +
-	       r->label_set_size * sizeof(*r->label_set) + r->label_size * sizeof(*r->label);
-}
-
 void spool_stream_status(const struct spool_stream *s, struct spool_stream_status *status)
 {
 	const struct spool_header *h = s->packets.header;
@@ -394,20 +380,7 @@ void spool_stream_status(const struct spool_stream *s, struct spool_stream_statu
 		       atomic_load(&h->dropped_events),
 	    .left_out = s->left_out,
 	    .held_packets = s->packets.held,
-	    .memory_bytes = sizeof(*s) + live_bytes(&s->live) +
-			    s->fork_blocks * sizeof(*s->live.block) +
-			    s->stacks.addresses_size * sizeof(*s->stacks.address) +
-			    s->packets.held * sizeof(struct spool_queued) +
-			    s->notes_size * sizeof(*s->note) + tables_bytes(s->tables),
 	};
-	for (size_t i = 0; i < s->writers; i++) {
-		const struct spool_stack *stack = &s->writer[i]->stack;
-
-		status->memory_bytes += sizeof(**s->writer) + stack->size * sizeof(*stack->frame) +
-					stream_ids_bytes(s->writer[i]);
-		if (stack->cache)
-			status->memory_bytes += SPOOL_CACHE_SIZE * sizeof(*stack->cache);
-	}
 }
 
 void spool_stream_renumber(struct spool_stream *s, struct trace_writer *writer,

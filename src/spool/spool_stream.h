@@ -116,7 +116,6 @@ struct spool_stream_status {
 	uint64_t dropped;      /* records, by the agent */
 	uint64_t left_out;     /* track events, beyond event_bytes */
 	uint64_t held_packets; /* consumed wholly or in part, but not yet done() */
-	uint64_t memory_bytes; /* of the stream and the tables, about */
 };
 void spool_stream_status(const struct spool_stream *s, struct spool_stream_status *status);
 

@@ -123,12 +123,6 @@ void stream_free_ids(struct stream_writer *w)
 	free(w->open.span);
 }
 
-size_t stream_ids_bytes(const struct stream_writer *w)
-{
-	return (w->types.size + w->label_ids.size) * sizeof(struct stream_id) +
-	       w->open.size * sizeof(*w->open.span);
-}
-
 /* ---- texts ---- */
 
 /* A text of the record: at most SPOOL_TEXT_BYTES. */
