@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <pwd.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,11 +17,13 @@ static bool taken;
 
 void host_rights_begin(void)
 {
+	/* If it fails, so does setegid() in take_rights(): both need CAP_SETGID. */
 	if (!getuid() && setgroups(0, NULL))
-		return; /* then there is no right to take others', either */
+		return;
 }
 
-bool host_rights_of(uid_t user)
+/* Takes the rights of this user. False: they cannot be taken, and nothing has changed. */
+static bool take_rights(uid_t user)
 {
 	const struct passwd *known;
 
@@ -39,7 +42,7 @@ bool host_rights_of(uid_t user)
 
 void host_rights_end(void)
 {
-	/* With another user's rights there would be no going on. */
+	/* Going on with another user's rights would be wrong in ways that nobody notices. */
 	if (taken && (seteuid(getuid()) || setegid(getgid())))
 		abort();
 	taken = false;
@@ -51,7 +54,7 @@ int host_rights_open(const char *path, uid_t *owner, ino_t *inode, int *error)
 	int fd;
 
 	*error = lstat(path, &seen) ? errno : S_ISREG(seen.st_mode) ? 0 : EINVAL;
-	if (!*error && !host_rights_of(seen.st_uid))
+	if (!*error && !take_rights(seen.st_uid))
 		*error = EPERM;
 	if (*error)
 		return -1;
