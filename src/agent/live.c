@@ -121,7 +121,7 @@ static bool grow_live(void)
 	return true;
 }
 
-void live_forget(void)
+static void forget_all(void)
 {
 	if (!agent_lock(&lock))
 		return;
@@ -137,7 +137,7 @@ void live_forget(void)
 bool live_init(void)
 {
 	if (table) {
-		live_forget();
+		forget_all();
 		return true;
 	}
 	table = sys_memory(TABLE_MIN * sizeof(*table));

@@ -27,9 +27,6 @@ bool live_add(const struct live_block *added, struct live_block *stale);
 /* Takes the block out if it is there and its sample is older than before_id. False: it is not. */
 bool live_remove(uintptr_t block, uint64_t before_id, struct live_block *removed);
 
-/* Forgets all blocks. live_init() has been called. */
-void live_forget(void);
-
 void live_lock(void);
 void live_unlock(void);
 void live_reset_lock(void); /* in the child of a fork */

@@ -564,11 +564,6 @@ struct mayfly_row *query_shown_rows(struct query_state *s, void *answer,
 
 /* ---- query_rows.c ---- */
 
-/*
- * The interval at which blocks of at least this size may have been missed; 0: none was, since the
- * stratified sampler records all blocks from its interval up. OCaml's may miss blocks of any size.
- */
-double query_unseen_interval(const struct query_state *s, uint64_t smallest);
 struct unseen query_unseen(const struct query_state *s, uint64_t smallest, enum spread_of of);
 int64_t query_answer_time(const struct query_state *s);
 struct mayfly_place query_place(const struct query_state *s, const struct group *g);

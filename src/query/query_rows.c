@@ -45,7 +45,11 @@ static bool rows_is_empty(const struct query_state *s, size_t group)
 	return t.seen_blocks == 0 && t.exact_count == 0;
 }
 
-double query_unseen_interval(const struct query_state *s, uint64_t smallest)
+/*
+ * The interval at which blocks of at least this size may have been missed; 0: none was, since the
+ * stratified sampler records all blocks from its interval up. OCaml's may miss blocks of any size.
+ */
+static double unseen_interval(const struct query_state *s, uint64_t smallest)
 {
 	if (smallest < s->query->min_size)
 		smallest = s->query->min_size;
@@ -57,7 +61,7 @@ double query_unseen_interval(const struct query_state *s, uint64_t smallest)
 
 struct unseen query_unseen(const struct query_state *s, uint64_t smallest, enum spread_of of)
 {
-	return (struct unseen){query_unseen_interval(s, smallest), s->spread[of],
+	return (struct unseen){unseen_interval(s, smallest), s->spread[of],
 			       query_at_peak(s->query) && !s->exact};
 }
 

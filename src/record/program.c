@@ -97,7 +97,9 @@ bool program_library_brings_new(const char *library)
 	return false;
 }
 
-const char *program_agent_for(const char *loader)
+/* The agent for programs that this loader (PT_INTERP) starts. Another one would keep them from
+ * starting (musl), or would be a second agent (glibc). */
+static const char *agent_for(const char *loader)
 {
 	const char *slash = strrchr(loader, '/');
 
@@ -252,7 +254,7 @@ static void check_elf(struct program *p, const struct image *i)
 	}
 	loader = string_at(i, ph->p_offset);
 	if (loader)
-		p->agent = program_agent_for(loader);
+		p->agent = agent_for(loader);
 	check_libraries(p, i, e);
 	p->ocaml_events = has_ocaml_events(i, e);
 }

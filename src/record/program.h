@@ -26,10 +26,6 @@ struct program {
 void program_inspect(struct program *p, const char *command);
 void program_free(struct program *p);
 
-/* The agent for programs that this loader (PT_INTERP) starts. Another one would keep them from starting
- * (musl), or would be a second agent (glibc). */
-const char *program_agent_for(const char *loader);
-
 /* True when a library of this path or soname is an allocator that brings its own operator new. */
 bool program_library_brings_new(const char *library);
 

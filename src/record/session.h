@@ -131,8 +131,6 @@ struct recorder *record_parent_of(const struct record *r, struct recorder *child
 uint64_t record_fork_ticks(struct recorder *one);
 /* Both are images of one process. */
 bool record_same_process(const struct recorder *a, const struct recorder *b);
-/* Another recorder that has not finished needs the spool of this one. */
-bool record_is_parent(const struct record *r, const struct recorder *one);
 /* The forked children that have not been begun, by the time of the fork. NULL: none. */
 struct recorder **record_idle_children(const struct record *r, const struct recorder *parent,
 				       size_t *count);

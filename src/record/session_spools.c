@@ -229,7 +229,8 @@ struct recorder *record_parent_of(const struct record *r, struct recorder *child
 	return parent != child ? parent : NULL;
 }
 
-bool record_is_parent(const struct record *r, const struct recorder *one)
+/* Another recorder that has not finished needs the spool of this one. */
+static bool is_parent(const struct record *r, const struct recorder *one)
 {
 	for (size_t i = 0; i < r->recorders; i++)
 		if (r->recorder[i] != one && r->recorder[i]->state != RECORDER_FINISHED &&
@@ -496,7 +497,7 @@ static bool settle(struct record *r, struct recorder *one)
 				 record_name_trace(r, &p);
 		free(p.trace);
 	}
-	if (!(place->settled || place->unwanted) || one->keep_stream || record_is_parent(r, one))
+	if (!(place->settled || place->unwanted) || one->keep_stream || is_parent(r, one))
 		return false;
 	unlink(one->spool);
 	return true;
@@ -511,7 +512,7 @@ static void end_streams(struct record *r)
 			one->place.sweeps++;
 		else if (one->state == RECORDER_FINISHED && one->keep_stream &&
 			 (!spool_stream_forks(one->stream) ||
-			  (++one->place.sweeps > 2 && !record_is_parent(r, one))))
+			  (++one->place.sweeps > 2 && !is_parent(r, one))))
 			recorder_forget(one);
 	}
 }

@@ -27,7 +27,7 @@ void watch_list_free(struct watch_list *l)
 	*l = (struct watch_list){0};
 }
 
-bool watch_list_needs_cgroup(const struct watch_list *l)
+static bool needs_cgroup(const struct watch_list *l)
 {
 	for (size_t i = 0; i < l->count; i++)
 		if (l->rule[i].rule.of_cgroup)
@@ -68,7 +68,7 @@ void watch_list_look(const struct watch_list *l, struct recorder *one)
 	}
 	now.live_known = recorder_live_bytes(one, &now.live);
 	now.rss_known = read_rss(one->process.pid, &now.rss);
-	if (watch_list_needs_cgroup(l))
+	if (needs_cgroup(l))
 		read_limit(of, one->process.pid, now.now_ns);
 	now.cgroup_limit = of->cgroup_limit;
 	/* After an exec the memory is the next image's, which has another spool. */

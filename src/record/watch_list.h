@@ -27,7 +27,6 @@ struct watch_list {
 bool watch_list_add(struct watch_list *l, const char *text, const struct watch_rule *rule);
 /* After each round of the recorder. */
 void watch_list_look(const struct watch_list *l, struct recorder *one);
-bool watch_list_needs_cgroup(const struct watch_list *l);
 void watch_list_free(struct watch_list *l);
 
 #endif

@@ -35,7 +35,4 @@ struct time_range {
 /* The window of the question, within the recording. */
 struct time_range view_range(const struct request *r);
 
-/* The most rows that the answer shows: r->skip and r->top of them; 0: all. */
-size_t view_rows_needed(const struct request *r);
-
 #endif

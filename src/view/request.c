@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const request_classes[] = {"size", "lifetime", NULL};
-const char *const request_merges[] = {"none", "function", "line", NULL};
+static const char *const class_names[] = {"size", "lifetime", NULL};
+/* As enum request_merge. */
+static const char *const merge_names[] = {"none", "function", "line", NULL};
 
 static bool take_share(const struct given *given, void *to)
 {
@@ -34,8 +35,8 @@ static const struct option_row request_rows[] = {
      OPTION_COUNT(struct request, points)},
     {"width", .argument = "N", .least = 1, .most = 16384, OPTION_COUNT(struct request, width)},
     {"depth", .argument = "N", OPTION_COUNT(struct request, depth)},
-    {"classes", .argument = "CLASSES", OPTION_CHOICE(request_classes, struct request, classes)},
-    {"merge", .argument = "HOW", OPTION_CHOICE(request_merges, struct request, merge)},
+    {"classes", .argument = "CLASSES", OPTION_CHOICE(class_names, struct request, classes)},
+    {"merge", .argument = "HOW", OPTION_CHOICE(merge_names, struct request, merge)},
     {"least", .argument = "SHARE", OPTION_IN(take_share, double, struct request, least)},
     {"function", .argument = "NAME", OPTION_TEXT(struct request, function)},
     {"file", .argument = "PATH", OPTION_FILE(struct request, file)},

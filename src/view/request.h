@@ -21,8 +21,8 @@ struct request {
 	const char *name;
 	struct question q;
 	size_t top, skip, points, width, depth;
-	int classes;  /* of request_classes */
-	int merge;    /* of request_merges */
+	int classes;  /* 0: of sizes, 1: of lifetimes */
+	int merge;    /* enum request_merge */
 	double least; /* share of the total */
 	const char *function, *file, *format;
 	bool top_given, invert, recursion, blocks;
@@ -30,10 +30,7 @@ struct request {
 	char *text; /* that the above point into */
 };
 
-enum { REQUEST_MERGE_NONE, REQUEST_MERGE_FUNCTION, REQUEST_MERGE_LINE };
-
-extern const char *const request_classes[]; /* "size", "lifetime" */
-extern const char *const request_merges[];  /* "none", "function", "line" */
+enum request_merge { REQUEST_MERGE_NONE, REQUEST_MERGE_FUNCTION, REQUEST_MERGE_LINE };
 
 /* False: *c says what is wrong. request_free() in both cases. */
 bool request_parse(struct request *r, const struct view *view, const char *request,

@@ -11,7 +11,8 @@
 #include "query/grouping.h"
 #include "view/answers.h"
 
-size_t view_rows_needed(const struct request *r)
+/* How many rows the question must give: r->skip and the r->top after them; 0: all. */
+static size_t rows_needed(const struct request *r)
 {
 	return !r->top || r->top > SIZE_MAX - r->skip ? 0 : r->skip + r->top;
 }
@@ -19,12 +20,12 @@ size_t view_rows_needed(const struct request *r)
 /* An exact trace has very many stacks. */
 static void limit_stacks(struct request *r)
 {
-	r->q.query.stack_rows = trace_is_exact(r->info) ? view_rows_needed(r) : 0;
+	r->q.query.stack_rows = trace_is_exact(r->info) ? rows_needed(r) : 0;
 }
 
 static void put_rows(struct json *j, const struct request *r, const struct mayfly_result *result)
 {
-	size_t end = view_rows_needed(r);
+	size_t end = rows_needed(r);
 
 	json_unsigned(j, "rows_count", result->all_rows);
 	json_array(j, "rows");

@@ -166,7 +166,8 @@ static int in_order(const void *a, const void *b)
 	return x->node < y->node ? 1 : x->node > y->node ? -1 : 0;
 }
 
-double *call_tree_totals(const struct call_tree *t, int value)
+/* For each node the value of its whole subtree; the caller frees it. NULL: out of memory. */
+static double *subtree_totals(const struct call_tree *t, int value)
 {
 	double *total = malloc(t->count * sizeof(*total));
 
@@ -195,7 +196,7 @@ static void link_nodes(struct call_tree *t, const struct ranked *ranked, size_t 
 int call_tree_sort(struct call_tree *t, int value)
 {
 	struct ranked *ranked = malloc(t->count * sizeof(*ranked));
-	double *total = call_tree_totals(t, value);
+	double *total = subtree_totals(t, value);
 	size_t count = 0;
 
 	free(t->total);

@@ -33,8 +33,6 @@ struct call_tree {
  * call call_tree_free() in both cases. */
 int call_tree_make(struct call_tree *t, struct shown_stacks *s, struct stack_sums *sums,
 		   bool by_file);
-/* For each node the value of its whole subtree; the caller frees it. NULL: out of memory. */
-double *call_tree_totals(const struct call_tree *t, int value);
 /* Computes the totals of a value and links children, largest first, without those whose total is 0.
  * 0 or a negative enum mayfly_error. */
 int call_tree_sort(struct call_tree *t, int value);
