@@ -1,30 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The service of a process that was pushed before: see fleet_service.h. The number of a process is a hash
- * that its service is part of, so a service is known by trying it. */
+/* The service of a process that was pushed before: see fleet_service.h. The number of a process is a
+ * hash of, among others, its service. So each service of the host is tried until the number fits. */
 #include "fleet/fleet_service.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "fleet/ask_rows.h"
 #include "fleet/fleet_filter.h"
-#include "fleet/row_binary.h"
 
-/* A service with which the number is that of the process, or NULL. */
-static char *take_row(struct row_binary *r, const struct mayfly_trace *trace,
-		      const struct window_facts *facts)
+struct search {
+	const struct mayfly_trace *trace;
+	const struct window_facts *facts;
+	char *service; /* NULL: not found yet */
+};
+
+static bool take_service(void *context, struct row_binary *r)
 {
-	struct window_facts with = *facts;
+	struct search *search = context;
+	struct window_facts facts = *search->facts;
 	size_t length = row_binary_length(r, 1);
-	char *service = r->short_ ? NULL : strndup((const char *)r->at, length);
+	char *service = strndup((const char *)r->at, length);
+	uint64_t process;
 
-	if (!r->short_)
-		r->at += length;
-	with.process.service = service;
-	if (service && row_binary_fixed(r, 8) == window_process(trace, &with) && !r->short_)
-		return service;
-	free(service);
-	return NULL;
+	if (!service)
+		return false;
+	r->at += length;
+	process = row_binary_fixed(r, 8);
+	facts.process.service = service;
+	if (!search->service && !r->short_ && process == window_process(search->trace, &facts))
+		search->service = service;
+	else
+		free(service);
+	return true;
 }
 
 enum clickhouse_failure fleet_service_of(struct clickhouse *c, const struct server_url *url,
@@ -33,12 +42,10 @@ enum clickhouse_failure fleet_service_of(struct clickhouse *c, const struct serv
 					 char *why)
 {
 	enum clickhouse_failure failure = CLICKHOUSE_REFUSED;
-	char *answer = NULL, text[160];
+	struct search search = {trace, facts, NULL};
 	struct bytes sql = {0};
-	struct row_binary r;
-	size_t size = 0;
+	char text[160];
 
-	*service = NULL;
 	snprintf(text, sizeof(text),
 		 "SELECT DISTINCT service, process FROM %s.windows WHERE pid = %u AND host = ",
 		 url->database, mayfly_trace_info(trace)->pid);
@@ -48,11 +55,12 @@ enum clickhouse_failure fleet_service_of(struct clickhouse *c, const struct serv
 	if (sql.failed)
 		snprintf(why, CLICKHOUSE_WHY, "out of memory");
 	else
-		failure = clickhouse_run(c, (char *)sql.at, NULL, 0, &answer, &size, why);
+		failure = ask_rows(c, (char *)sql.at, NULL, take_service, &search, why);
 	bytes_free(&sql);
-	r = (struct row_binary){(uint8_t *)answer, (uint8_t *)answer + size, false};
-	while (!failure && !*service && !r.short_ && r.at < r.end)
-		*service = take_row(&r, trace, facts);
-	free(answer);
+	if (failure) {
+		free(search.service);
+		search.service = NULL;
+	}
+	*service = search.service;
 	return failure;
 }
