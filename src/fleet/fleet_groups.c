@@ -11,9 +11,10 @@
 #include "format/numbering.h"
 
 /*
- * From the inside: windows that count, processes, hosts, groups. Names differ from those of the columns, as
- * the server would put one in the place of the other. Processes that were chosen with a share are counted by the
- * time that they recorded: that time by the share, and by the length of all, is how many there were on average.
+ * Nested queries, from the innermost: the windows that count, processes, hosts, groups. No name is that of
+ * a column, as the server would take one for the other. Where processes were chosen with a share, their
+ * number is an average over time: the times that they recorded, each divided by its share, are summed and
+ * divided by the length of the whole time.
  */
 static const char question[] =
     "SELECT g4, toUInt64(sum(n3)), toUInt64(count()), sum(a3), sum(l3), sum(w3), "
