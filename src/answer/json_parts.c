@@ -18,6 +18,14 @@ void json_rounded(struct json *j, const char *key, double value)
 	json_integer(j, key, value >= 0x1p63 ? INT64_MAX : (int64_t)llround(value));
 }
 
+void json_rounded_all(struct json *j, const char *key, const double *value, size_t count)
+{
+	json_array(j, key);
+	for (size_t i = 0; i < count; i++)
+		json_rounded(j, NULL, value[i]);
+	json_end(j);
+}
+
 void json_bound(struct json *j, const char *key, int64_t value)
 {
 	if (value == INT64_MAX)

@@ -9,6 +9,8 @@
 
 /* A whole number; what is below 0 or not a number is 0. */
 void json_rounded(struct json *j, const char *key, double value);
+/* An array of them. */
+void json_rounded_all(struct json *j, const char *key, const double *value, size_t count);
 /* Null: INT64_MAX, which stands for "no end". */
 void json_bound(struct json *j, const char *key, int64_t value);
 /* Nanoseconds since 1970 as RFC 3339 in UTC, with milliseconds; null before that. */

@@ -10,22 +10,14 @@
 
 /* ---- series ---- */
 
-static void put_numbers(struct json *j, const char *key, const double *value, size_t count)
-{
-	json_array(j, key);
-	for (size_t i = 0; i < count; i++)
-		json_integer(j, NULL, llround(value[i]));
-	json_end(j);
-}
-
 static void put_points(struct json *j, const struct mayfly_series *s, size_t row)
 {
 	size_t first = row * s->points;
 
-	put_numbers(j, "live_bytes", s->live_bytes + first, s->points);
-	put_numbers(j, "live_blocks", s->live_blocks + first, s->points);
-	put_numbers(j, "allocated_bytes", s->allocated_bytes + first, s->points);
-	put_numbers(j, "allocated_blocks", s->allocated_blocks + first, s->points);
+	json_rounded_all(j, "live_bytes", s->live_bytes + first, s->points);
+	json_rounded_all(j, "live_blocks", s->live_blocks + first, s->points);
+	json_rounded_all(j, "allocated_bytes", s->allocated_bytes + first, s->points);
+	json_rounded_all(j, "allocated_blocks", s->allocated_blocks + first, s->points);
 }
 
 void json_series(struct json *j, const struct mayfly_trace *trace, const struct mayfly_query *query,

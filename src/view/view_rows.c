@@ -81,14 +81,6 @@ done:
 	return error;
 }
 
-static void put_numbers(struct json *j, const char *key, const double *value, size_t count)
-{
-	json_array(j, key);
-	for (size_t i = 0; i < count; i++)
-		json_integer(j, NULL, llround(value[i]));
-	json_end(j);
-}
-
 /* Everything, over the whole time: the counters of the trace suffice. */
 static int put_whole_curve(struct request *r, struct json *j)
 {
@@ -102,7 +94,7 @@ static int put_whole_curve(struct request *r, struct json *j)
 				     llround((double)r->info->duration_ns * (double)(i + 1) /
 					     (double)r->points));
 		json_end(j);
-		put_numbers(j, "live_bytes", live, r->points);
+		json_rounded_all(j, "live_bytes", live, r->points);
 	}
 	free(live);
 	return error;
@@ -125,7 +117,7 @@ int view_curve(struct request *r, struct json *j)
 	for (size_t i = 0; i < s->points; i++)
 		json_integer(j, NULL, s->time_ns[i]);
 	json_end(j);
-	put_numbers(j, "live_bytes", s->live_bytes, s->points);
+	json_rounded_all(j, "live_bytes", s->live_bytes, s->points);
 	mayfly_series_free(s);
 	return 0;
 }
