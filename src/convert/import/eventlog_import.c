@@ -278,25 +278,13 @@ static int take_all(struct eventlog_input *c)
 
 static int eventlog_describe(struct eventlog_input *c, const struct import_report *report)
 {
-	struct recording *t = c->tables;
-	int error = import_describe(
-	    t, report->problem,
-	    "converted from an eventlog of OCaml's runtime, %" PRIu64 " events%s%s",
-	    eventlog_events(c->log), *report->left_out ? "; left out: " : "", report->left_out);
+	int error = import_describe_events(c->tables, "an eventlog of OCaml's runtime",
+					   eventlog_events(c->log), c->last_ns, report->problem,
+					   report->left_out);
 
-	if (error || (!t->threads && recording_thread(t, 0, 0) == NONE))
-		return MAYFLY_E_MEMORY;
-	t->info.pid = t->thread[0].tid;
-	t->info.interval_bytes = 1;
-	t->info.absent = MAYFLY_ABSENT_ALLOCATIONS | MAYFLY_ABSENT_PEAK | MAYFLY_ABSENT_LIVE |
-			 MAYFLY_ABSENT_ALLOCATED | MAYFLY_ABSENT_TEMPORARY |
-			 MAYFLY_ABSENT_LIFETIMES | MAYFLY_ABSENT_SIZES | MAYFLY_ABSENT_ERRORS |
-			 MAYFLY_ABSENT_BLOCKS | MAYFLY_ABSENT_START | MAYFLY_ABSENT_COMMAND |
-			 MAYFLY_ABSENT_MODULES;
-	t->info.duration_ns = c->last_ns;
-	t->info.ending = MAYFLY_END_UNKNOWN;
-	t->info.complete &= !*report->left_out;
-	return 0;
+	if (!error)
+		c->tables->info.pid = c->tables->thread[0].tid;
+	return error;
 }
 
 static int eventlog_convert(struct eventlog_input *c, const struct import_options *options,

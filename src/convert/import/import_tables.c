@@ -4,6 +4,7 @@
 
 #include <mayfly/trace.h>
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,4 +80,24 @@ int import_describe(struct recording *t, const char *problem, const char *format
 	t->note = recording_string(t, note, strlen(note));
 	t->info.complete = !*problem;
 	return t->note == RECORDING_NONE ? MAYFLY_E_MEMORY : 0;
+}
+
+int import_describe_events(struct recording *t, const char *what, uint64_t events,
+			   int64_t duration_ns, const char *problem, const char *left_out)
+{
+	int error = import_describe(t, problem, "converted from %s, %" PRIu64 " events%s%s", what,
+				    events, *left_out ? "; left out: " : "", left_out);
+
+	if (error || (!t->threads && recording_thread(t, 0, 0) == RECORDING_NONE))
+		return MAYFLY_E_MEMORY;
+	t->info.interval_bytes = 1;
+	t->info.absent = MAYFLY_ABSENT_ALLOCATIONS | MAYFLY_ABSENT_PEAK | MAYFLY_ABSENT_LIVE |
+			 MAYFLY_ABSENT_ALLOCATED | MAYFLY_ABSENT_TEMPORARY |
+			 MAYFLY_ABSENT_LIFETIMES | MAYFLY_ABSENT_SIZES | MAYFLY_ABSENT_ERRORS |
+			 MAYFLY_ABSENT_BLOCKS | MAYFLY_ABSENT_START | MAYFLY_ABSENT_COMMAND |
+			 MAYFLY_ABSENT_MODULES;
+	t->info.duration_ns = duration_ns;
+	t->info.ending = MAYFLY_END_UNKNOWN;
+	t->info.complete &= !*left_out;
+	return 0;
 }

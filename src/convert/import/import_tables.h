@@ -36,5 +36,9 @@ void import_count_named(struct recording *t);
  * MAYFLY_E_MEMORY. */
 int import_describe(struct recording *t, const char *problem, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* The same for a file that has events and no blocks, with all else that is known without blocks, but
+ * the pid. what: the kind of file, for the note; left_out: "" if nothing was. */
+int import_describe_events(struct recording *t, const char *what, uint64_t events,
+			   int64_t duration_ns, const char *problem, const char *left_out);
 
 #endif

@@ -193,31 +193,15 @@ static int take_events(struct runtime_input *c)
 
 static int runtime_describe(struct runtime_input *c, struct import_report *report)
 {
-	struct recording *t = c->tables;
-	int error;
-
 	if (c->damaged)
 		snprintf(report->problem, sizeof(report->problem), "an event that makes no sense");
 	if (c->lost)
 		snprintf(report->left_out, sizeof(report->left_out),
 			 "%" PRIu64 " words of older events, which the runtime has overwritten",
 			 c->lost);
-	error = import_describe(
-	    t, report->problem, "converted from runtime events of OCaml, %" PRIu64 " events%s%s",
-	    c->events, *report->left_out ? "; left out: " : "", report->left_out);
-	if (error || (!t->threads && recording_thread(t, 0, 0) == RECORDING_NONE))
-		return MAYFLY_E_MEMORY;
-	t->info.pid = c->pid;
-	t->info.interval_bytes = 1;
-	t->info.absent = MAYFLY_ABSENT_ALLOCATIONS | MAYFLY_ABSENT_PEAK | MAYFLY_ABSENT_LIVE |
-			 MAYFLY_ABSENT_ALLOCATED | MAYFLY_ABSENT_TEMPORARY |
-			 MAYFLY_ABSENT_LIFETIMES | MAYFLY_ABSENT_SIZES | MAYFLY_ABSENT_ERRORS |
-			 MAYFLY_ABSENT_BLOCKS | MAYFLY_ABSENT_START | MAYFLY_ABSENT_COMMAND |
-			 MAYFLY_ABSENT_MODULES;
-	t->info.duration_ns = c->last_ns;
-	t->info.ending = MAYFLY_END_UNKNOWN;
-	t->info.complete &= !*report->left_out;
-	return 0;
+	c->tables->info.pid = c->pid;
+	return import_describe_events(c->tables, "runtime events of OCaml", c->events, c->last_ns,
+				      report->problem, report->left_out);
 }
 
 static int runtime_convert(struct runtime_input *c, trace_sink *sink, void *context,
