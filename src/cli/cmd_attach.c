@@ -17,7 +17,6 @@
 
 #include "attach/attach.h"
 #include "cli/cli.h"
-#include "cli/interval.h"
 #include "cli/option_table.h"
 #include "cli/output.h"
 #include "cli/process_number.h"
@@ -37,24 +36,14 @@ struct attach_command {
 	char *names[2];
 };
 
-static bool attach_take_interval(const struct given *given, void *to)
-{
-	struct record *r = &((struct attach_command *)to)->command.record;
-	uint64_t bytes;
-
-	if (!option_take_bytes(given, &bytes))
-		return false;
-	r->interval_log2 = interval_log2_of(bytes, r->quiet);
-	return true;
-}
-
 static const struct option_row attach_rows[] = {
     {"output", 'o', "FILE", OPTION_FILE(struct attach_command, command.record.output),
      .words = OPTION_FILES, .help = "write the trace to FILE (default mayfly.NAME.PID.mayfly)"},
     {"force", .help = "replace FILE, and do not keep it as FILE with .old before its suffix",
      OPTION_FLAG(struct attach_command, command.record.force)},
-    {"interval", 'i', "BYTES", OPTION_OWN(attach_take_interval), .least = 1,
-     .most = 1ull << SPOOL_INTERVAL_MAX_LOG2,
+    {"interval", 'i', "BYTES",
+     OPTION_IN(record_take_interval, struct record, struct attach_command, command.record),
+     .least = 1, .most = 1ull << SPOOL_INTERVAL_MAX_LOG2,
      OPTION_GIVEN(struct attach_command, command.interval_given),
      .help = "mean bytes between samples (default 512K), rounded to a power of two"},
     {"exact", 'x', .help = "record every allocation from now on",

@@ -24,6 +24,8 @@
 /* As env, nohup, timeout and others that run a command. */
 enum { RECORD_FAILED = 125, RECORD_NOT_EXECUTABLE = 126, RECORD_NOT_FOUND = 127 };
 
+struct given;
+
 struct record_command {
 	struct record record;
 	struct download download;
@@ -51,6 +53,8 @@ bool record_end(struct record_command *c);
 
 /* -1: go on. Otherwise the exit status. */
 int record_take_options(struct record_command *c, int argc, char **argv);
+/* --interval, in a row of options: `to` is a struct record. */
+bool record_take_interval(const struct given *given, void *to);
 /* From MAYFLY in the environment. False after a line on stderr. */
 bool record_take_settings(struct record_command *c);
 

@@ -17,10 +17,9 @@
 #define LEAST_MAX_SIZE	  (64ull << 10)
 #define LEAST_SNAPSHOT_NS 1000000ll
 
-/* Stores log2 of the nearest power of two. */
-static bool take_interval(const struct given *given, void *to)
+bool record_take_interval(const struct given *given, void *to)
 {
-	struct record *r = &((struct record_command *)to)->record;
+	struct record *r = to;
 	uint64_t bytes;
 
 	if (!option_take_bytes(given, &bytes))
@@ -93,7 +92,8 @@ static const struct option_row record_rows[] = {
      .help = "replace FILE, even when it is not a trace, and do not keep it as FILE with .old "
 	     "before its suffix",
      OPTION_FLAG(struct record_command, record.force)},
-    {"interval", 'i', "BYTES", OPTION_OWN(take_interval), .least = 1,
+    {"interval", 'i', "BYTES",
+     OPTION_IN(record_take_interval, struct record, struct record_command, record), .least = 1,
      .most = 1ull << SPOOL_INTERVAL_MAX_LOG2, OPTION_GIVEN(struct record_command, interval_given),
      .help = "mean bytes between samples (default 512K), rounded to a power of two; K, M and G are "
 	     "powers of 1024"},
