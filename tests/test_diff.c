@@ -592,6 +592,9 @@ static void test_hosts(void)
 		/* Four hosts of unequal size show a little less than there is. */
 		CHECK(alone || real < (sizes[i][1] < 8 ? .10 : .07), "%zu: %g", i, real);
 	}
+	/* Two hosts on each side are the fewest that say something. */
+	compare_sides(2, 2, 1, &hold, &real);
+	CHECK(hold > .95 && real < .05, "%g %g", hold, real);
 	compare_sides(12, 12, 2, &hold, &real);
 	CHECK(hold > .92 && real > .95, "%g %g", hold, real);
 	/* Without a second host on either side, nothing changes. */

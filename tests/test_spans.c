@@ -568,6 +568,31 @@ static void test_percentiles(void)
 	free(time);
 }
 
+/* Many equal durations, at either end of a class: percentiles lie between the least and the most. */
+static void test_equal_durations(void)
+{
+	static const int64_t times[] = {1 << 20, (1 << 20) + 4095};
+
+	for (size_t c = 0; c < 2; c++) {
+		struct made m;
+		struct mayfly_spans *spans;
+		int64_t now = 0;
+
+		begin_made(&m, MAYFLY_EXACT, 0);
+		for (size_t i = 0; i < 4097; i++) {
+			put_track(m.w, now, MAYFLY_TRACK_BEGIN, 0, 0, 0);
+			now += times[c];
+			put_track(m.w, now, MAYFLY_TRACK_END, 0, 0, 0);
+		}
+		end_made(&m, now);
+		spans = run_all(m.o.trace);
+		CHECK(spans->rows == 1 && spans->row[0].count == 4097);
+		CHECK(spans->row[0].p50_ns == times[c] && spans->row[0].p99_ns == times[c]);
+		mayfly_spans_free(spans);
+		free_made(&m);
+	}
+}
+
 static void test_classes(void)
 {
 	CHECK(mayfly_span_class_ns(0) == 0 && mayfly_span_class_ns(1) == 100);
@@ -994,6 +1019,7 @@ int main(void)
 	RUN(test_joins);
 	RUN(test_snapshots);
 	RUN(test_percentiles);
+	RUN(test_equal_durations);
 	RUN(test_classes);
 	RUN(test_deep);
 	RUN(test_overlap);
