@@ -11,7 +11,9 @@
  * Ownership: a pointer to const that a function returns belongs to the trace or result it came from
  * and is valid as long as that. Threads: several threads may read one open trace; a cursor or a
  * result belongs to one thread. No function is async-signal-safe.
- * Errors: functions that can fail return 0 or a negative enum mayfly_error.
+ * Errors: functions that can fail return 0 or a negative enum mayfly_error. On failure, those that
+ * open something store NULL, and those that run a query store nothing, so set the pointer to NULL
+ * before. All functions that close or free accept NULL.
  *
  * Compatibility: a program that was built with one version of libmayfly-trace.so.1 runs with every
  * later one. For that, structs that only the library allocates, and hands out by a pointer to one
@@ -119,7 +121,7 @@ struct mayfly_info {
 	uint32_t sampler; /* enum mayfly_sampler */
 	uint32_t pid, parent_pid;
 	uint64_t interval_bytes; /* at the start of the recording */
-	/* For blocks in OCaml's heaps: 8 / (samples per word); 0: they are not recorded. */
+	/* For blocks in OCaml's heaps: bytes per sample, rounded; 0: they are not recorded. */
 	uint64_t ocaml_interval_bytes;
 	double ocaml_rate; /* samples per word of 8 bytes, exactly */
 	/* The heaps that blocks of the trace are in: 1 << enum mayfly_heap each; 0: unknown, the
@@ -257,7 +259,8 @@ struct mayfly_fragmentation {
 	const struct mayfly_fragment *fragment; /* by node; the worst, if there are very many */
 };
 
-/* At the end, or near the peak: at most some percent below it. NULL: unknown. */
+/* at_end: at the end; otherwise near the peak, when a few percent less may have been live than then.
+ * NULL: unknown. */
 const struct mayfly_fragmentation *mayfly_trace_fragmentation(const struct mayfly_trace *trace,
 							      bool at_end);
 
@@ -293,8 +296,8 @@ struct mayfly_residency {
 	const struct mayfly_mapping *mapping; /* by address; only those with resident pages */
 };
 
-/* When mappings were read last, or when most was resident of all times that they were read. NULL:
- * unknown. */
+/* at_end: the last reading of the mappings; otherwise the one with the most resident bytes, which may
+ * be the same. NULL: unknown. */
 const struct mayfly_residency *mayfly_trace_residency(const struct mayfly_trace *trace,
 						      bool at_end);
 
