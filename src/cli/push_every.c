@@ -3,8 +3,8 @@
  * Windows of processes that run: see push_every.h. For a database nothing is kept here between the
  * rounds. A window is what the trace has beyond the windows that the database has; so after a while
  * without the server, or after another mayfly push took over, the next window is a longer one, and no
- * byte is lost or counted twice. Other servers cannot be asked: of what they have been given, the end
- * of the last window is kept, as long as we run.
+ * byte is lost or counted twice. Other servers do not tell what they have. So the end of the last window
+ * that they were given is kept in memory, as long as this process runs.
  */
 #include "cli/push_every.h"
 

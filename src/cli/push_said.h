@@ -14,10 +14,11 @@ struct push_said {
 	bool away; /* the last push failed, and was complained about */
 };
 
-/* It is in the database, which is there again. */
+/* A window was pushed: prints a line. */
 void push_say_window(struct push_said *s, const struct mayfly_info *info, bool ended);
 
-/* A server that is away is said once, until it is back. last: there will be no other window. */
+/* The server could not be reached: says so once, until a push succeeds again. last: there will be no
+ * other window. */
 void push_say_away(struct push_said *s, const struct server_url *url, const char *why, bool last);
 
 /* Resident bytes, for the window's row; 0: not known. */

@@ -21,7 +21,8 @@ struct push_to {
 	struct known_stacks *known; /* from one window to the next */
 };
 
-/* What a face was given of a process that runs. It cannot be asked. All zero: nothing. */
+/* What a server that does not tell what it has (face_push.h) was given of a running process. All zero:
+ * nothing. */
 struct window_given {
 	int64_t start_real_ns; /* of the image */
 	int64_t end_ns;

@@ -5,7 +5,7 @@
  *	otlp://		/v1development/profiles		convert/export/otlp_export.c, gzip
  *	pyroscope://	/ingest?name=...&format=pprof	convert/export/pprof_export.c
  *
- * They cannot be asked what they have, and add what is pushed twice. For one thread at a time.
+ * They do not tell what they have, and count what is pushed twice twice. For one thread at a time.
  */
 #ifndef MAYFLY_FACE_PUSH_H
 #define MAYFLY_FACE_PUSH_H

@@ -334,10 +334,11 @@ static bool take_choice(void *context, struct row_binary *r)
 }
 
 /*
- * The standard errors of each stack's sums from the choice of processes. When each process is taken with the
- * chance p, and y is what one that was taken stands for, of which v is the variance of sampling, then
- * the sum of (1 - p) (y^2 - v) estimates the variance of the sum (D. Horvitz and D. Thompson, Journal of the
- * American Statistical Association 47, 1952).
+ * The standard errors of each stack's sums that come from the choice of processes. Each process is taken
+ * with the chance p; y is the figure of a taken process divided by p, and v the part of y's variance that
+ * comes from sampling its allocations. Then the sum of (1 - p) (y^2 - v) over the taken processes
+ * estimates the variance of the sum (D. Horvitz and D. Thompson, Journal of the American Statistical
+ * Association 47, 1952).
  */
 static bool fetch_choice(struct fetch *f)
 {

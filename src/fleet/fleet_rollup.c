@@ -32,11 +32,13 @@ static bool no_memory(const struct rollup *r)
 
 /* ---- which ---- */
 
-/* Where a process was chosen with several shares, windows stay as they are: they say when the share changed.
- * A row for each window to be joined: its push, the one of the joined window, and the one that counts in its
- * place. The new numbers are a little below the old ones, as the smallest counts. */
-#define PLAN	   "push UInt64, joined UInt64, gone UInt64, is_first UInt8, is_last UInt8"
-#define PLAN_BYTES 26
+/*
+ * A row for each window to be joined: its push, the push of the joined window, and the push without samples
+ * that replaces its own. The new numbers are a little below the old ones, as the smallest one counts.
+ * Where the share of the process changed among the windows of such a time, they are not joined: they say
+ * when it changed.
+ */
+#define PLAN "push UInt64, joined UInt64, gone UInt64, is_first UInt8, is_last UInt8"
 
 static char *ask_plan(const struct rollup *r, unsigned day, uint64_t part, uint64_t parts,
 		      size_t *size)
@@ -82,8 +84,10 @@ static void count_plan(struct rollup *r, const char *plan, size_t size)
 
 /* ---- joining ---- */
 
-/* What is live is that of the last window, and so is the peak. Nothing is joined of which one does not count any
- * more: something else came first, such as another rollup, which may have deleted samples meanwhile. */
+/*
+ * What is live, and the peak, are taken from the last window. A joined window is left out if one of its
+ * windows does not count any more: then another rollup was faster, and may have deleted samples already.
+ */
 static const char join_samples[] =
     "INSERT INTO %s.samples%s (day, service, push, stack, "
     "allocated_bytes, allocated_bytes_variance, allocated_blocks, "

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Joins old windows: those of a process that begin in the same 5 minutes, hour or day become one, which has
- * what they have allocated in sum, and what was live at the end of the last one, and at the peak by then.
+ * Joins old windows: those of a process that begin in the same 5 minutes, hour or day become one. It has
+ * the sum of what they allocated, what was live at the end of the last one, and the peak up to then.
  *
  *	window  9:00  9:01  9:02 ...		window  9:00 ... 9:59
  *	push      p1    p2    p3		push      r < p1
  *
- * The joined window is another push of the first one, with a smaller number, so it counts instead of it. In
- * place of each of the others counts a push without samples (exact = 2, "joined"). Both come into the
- * database in one block of rows, so a question sees all of it or nothing. Then the rows that do not count any
- * more are deleted, and at last those without samples. So it may be interrupted, repeated, and run beside
- * pushes: what the database has of a process is the same at any time. Of two at once, the one that puts its
- * windows in place later leaves out those of which the other has joined one. It sees that in the same
- * statement, but not what another one does during it (doc/FLEET.md).
+ * Of all pushes of a window, the one with the smallest number counts. The joined window is a push of the
+ * first window with a smaller number, and replaces it. Each of the other windows gets a push without
+ * samples (exact = 2, "joined"), which replaces it, too. All these rows are inserted as one block, so a
+ * question sees all of them or none. After that, the rows that do not count any more are deleted, and
+ * the rows without samples last. So a rollup may be interrupted, repeated, and run beside pushes: what
+ * the database has of a process is the same at any time. If two run at once, the later one leaves out
+ * each joined window that shares a window with one of the earlier rollup. It checks this in the
+ * statement that inserts, so it does not see what the other one does during that (doc/FLEET.md).
  */
 #ifndef MAYFLY_FLEET_ROLLUP_H
 #define MAYFLY_FLEET_ROLLUP_H

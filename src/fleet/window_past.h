@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a fleet's database has of a process already: the end of its last window, what each stack had
- * allocated by then, and with which shares. A trace tells from the process's start, so its window is the
- * difference.
+ * allocated by then, and with which shares. A trace holds everything since the process's start, so the
+ * next window is the difference of both.
  */
 #ifndef MAYFLY_WINDOW_PAST_H
 #define MAYFLY_WINDOW_PAST_H
