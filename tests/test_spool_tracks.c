@@ -542,7 +542,8 @@ static const char *brackets(const struct reading *r, char *text)
 static struct reading *read_brackets(const char *text, const struct spool_stream_options *options,
 				     struct spool_stream_status *status)
 {
-	struct spool_file *f = spool_file_new(SPOOL_CLOCK_MONOTONIC, 1);
+	/* All in one packet: types are written once. */
+	struct spool_file *f = spool_file_sized(SPOOL_CLOCK_MONOTONIC, 1, 1u << 16, 4u << 20);
 	struct spool_writer *w = spool_writer_new(f, 100);
 	struct reading *r;
 	int error;
@@ -598,6 +599,25 @@ static void lost_ends(void)
 
 		CHECK(!strcmp(brackets(r, text), all[i].read), "%s: %s", all[i].written, text);
 		CHECK(r->t->info.complete);
+		reading_free(r);
+	}
+}
+
+/* Hostile spools open any number of spans: only 1,024 of a thread are watched. */
+static void watched_spans(void)
+{
+	for (size_t open = 1023; open <= 1024; open++) {
+		struct spool_stream_status status;
+		char written[1100], wanted[1100], text[1100];
+		struct reading *r;
+
+		memset(written, 'a', open);
+		memset(wanted, 'a', open);
+		strcpy(written + open, "b-A");
+		strcpy(wanted + open, open < 1024 ? "bBA" : "bA");
+		r = read_brackets(written, &(struct spool_stream_options){0}, &status);
+		CHECK(!strcmp(brackets(r, text), wanted), "%zu: %s", open,
+		      text + strspn(text, "a"));
 		reading_free(r);
 	}
 }
@@ -1062,6 +1082,7 @@ int main(void)
 	RUN(sampled_pools);
 	RUN(dropped_events);
 	RUN(lost_ends);
+	RUN(watched_spans);
 	RUN(left_out_ends);
 	RUN(damage);
 	RUN(senseless_events);
