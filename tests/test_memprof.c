@@ -782,6 +782,33 @@ static void test_codes(void)
 	end(&f);
 }
 
+static struct mayfly_memprof *asked;
+
+static uint32_t decode_by_another(void *host, uint64_t code, struct mayfly_memprof_place *places,
+				  uint32_t most)
+{
+	uint32_t count;
+
+	(void)host;
+	(void)most;
+	places[0].function = code == 1 ? mayfly_memprof_places(asked, 2, &count)->function : "two";
+	return 1;
+}
+
+/* It is called without a lock: it may ask for the places of another code, or wait for one who does. */
+static void test_decode_may_ask(void)
+{
+	struct mayfly_memprof_host host = {NULL, 1, 0, NULL, decode_by_another};
+	struct mayfly_memprof_counts counts;
+	uint32_t count;
+
+	asked = mayfly_memprof_create(&host);
+	CHECK(!strcmp(mayfly_memprof_places(asked, 1, &count)->function, "two") && count == 1);
+	mayfly_memprof_get_counts(asked, &counts);
+	CHECK(counts.decoded == 2);
+	mayfly_memprof_destroy(asked);
+}
+
 /* ---- threads ---- */
 
 enum { THREADS = 4, SLOTS = 512, SESSION_BLOCKS = 200 };
@@ -899,6 +926,7 @@ int main(void)
 	RUN(test_switch);
 	RUN(test_detach);
 	RUN(test_codes);
+	RUN(test_decode_may_ask);
 	RUN(test_threads);
 	DONE();
 }

@@ -121,8 +121,8 @@ struct mayfly_memprof_host {
 	uint32_t (*callstack)(void *host, uint32_t entry, uint64_t *frames, uint32_t most);
 	/*
 	 * Decodes a code: at most `most` places, those of inlined functions first. Called once for
-	 * each code, when it is first asked for, without a lock; the texts are copied. Returns the
-	 * number of places, 0: unknown.
+	 * each code, when it is first asked for (for each of the threads that ask at that moment),
+	 * without a lock; the texts are copied. Returns the number of places, 0: unknown.
 	 */
 	uint32_t (*decode)(void *host, uint64_t code, struct mayfly_memprof_place *places,
 			   uint32_t most);

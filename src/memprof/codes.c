@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decoded frame codes: a hash table with chains. Its lock is held while the host decodes, so that
- * two threads do not decode the same code.
+ * Decoded frame codes: a hash table with chains. Its lock is not held while the host decodes, which
+ * may wait for a thread that asks for another code.
  *
  *	bucket ──> code, count, places[] ──> code, ...
  *	                          └ texts follow the places in the same memory
@@ -129,27 +129,36 @@ static struct code *copy(uint64_t code, const struct mayfly_memprof_place *place
 	return c;
 }
 
-/* NULL: no memory. */
+static struct code *decode(const struct mayfly_memprof_host *host, uint64_t code)
+{
+	struct mayfly_memprof_place places[MAYFLY_MEMPROF_PLACES] = {{0}};
+	uint32_t n = 0;
+
+	if (host->decode)
+		n = host->decode(host->host, code, places, MAYFLY_MEMPROF_PLACES);
+	return copy(code, places, n < MAYFLY_MEMPROF_PLACES ? n : MAYFLY_MEMPROF_PLACES);
+}
+
+/* The lock is held, but not while the host decodes. NULL: no memory. */
 static struct code *get(struct codes *codes, const struct mayfly_memprof_host *host, uint64_t code)
 {
-	struct mayfly_memprof_place places[MAYFLY_MEMPROF_PLACES];
-	struct code *c = *find(codes, code);
-	uint32_t n = 0;
+	struct code *c = *find(codes, code), *decoded;
 
 	if (c)
 		return c;
-	memset(places, 0, sizeof(places));
-	if (host->decode) {
-		n = host->decode(host->host, code, places, MAYFLY_MEMPROF_PLACES);
-		codes->decoded++;
+	pthread_mutex_unlock(&codes->lock);
+	decoded = decode(host, code);
+	pthread_mutex_lock(&codes->lock);
+	codes->decoded += host->decode != NULL;
+	c = *find(codes, code);
+	if (c || !decoded) { /* another thread was faster, or there is no memory */
+		free(decoded);
+		return c;
 	}
 	grow(codes);
-	c = copy(code, places, n < MAYFLY_MEMPROF_PLACES ? n : MAYFLY_MEMPROF_PLACES);
-	if (c) {
-		*find(codes, code) = c;
-		codes->used++;
-	}
-	return c;
+	*find(codes, code) = decoded;
+	codes->used++;
+	return decoded;
 }
 
 const struct mayfly_memprof_place *codes_places(struct codes *codes,
