@@ -3,6 +3,7 @@
  * The engine for runtimes (mayfly/memprof.h): that each unit is sampled with the same chance
  * whichever way a block is allocated, and what becomes of callbacks.
  */
+#include <malloc.h>
 #include <math.h>
 #include <pthread.h>
 #include <sched.h>
@@ -601,6 +602,58 @@ static void discard_now(struct tally *t, uint64_t id)
 	mayfly_memprof_discard(t->profile);
 }
 
+/* A start holds nothing any more when it has been stopped and its blocks have ended. */
+static void test_start_again_and_again(void)
+{
+	struct mayfly_memprof_options options = {1, 8, 1};
+	struct mayfly_memprof_tracker tracker;
+	struct fixture f;
+	size_t before = 0;
+
+	begin(&f, 1, 1, 0);
+	tracker = tracker_of(&f.tally);
+	for (int i = 0; i < 20000; i++) {
+		mayfly_memprof_stop(f.profile);
+		CHECK(mayfly_memprof_start(f.profile, &options, &tracker) == 0);
+		mayfly_memprof_limit(f.thread, (void *)0x10000, (void *)0x20000);
+		mayfly_memprof_alloc(f.thread, 0x5000, 1, 0);
+		mayfly_memprof_freed(f.profile, f.thread, 0x5000);
+		CHECK(mayfly_memprof_run(f.thread) == 2);
+		if (i == 10000)
+			before = mallinfo2().uordblks;
+	}
+	CHECK(mallinfo2().uordblks <= before + 1000, "%d bytes more",
+	      (int)(mallinfo2().uordblks - before));
+	end(&f);
+}
+
+static uint32_t stop_in_stack(void *host, uint32_t entry, uint64_t *frames, uint32_t most)
+{
+	mayfly_memprof_stop(*(struct mayfly_memprof **)host);
+	return two_frames(host, entry, frames, most);
+}
+
+/* Another thread stops while a sample is being taken: its block is not tracked, and not dropped. */
+static void test_stop_inside_a_sample(void)
+{
+	struct mayfly_memprof *profile;
+	struct mayfly_memprof_host host = {&profile, UNIT, 0, stop_in_stack, NULL};
+	struct mayfly_memprof_options options = {1, 8, 1};
+	struct tally tally = {0};
+	struct mayfly_memprof_tracker tracker = tracker_of(&tally);
+	struct mayfly_memprof_counts counts;
+	struct mayfly_memprof_thread *thread;
+
+	profile = mayfly_memprof_create(&host);
+	thread = mayfly_memprof_attach(profile);
+	CHECK(mayfly_memprof_start(profile, &options, &tracker) == 0);
+	mayfly_memprof_alloc(thread, 0x1000, 1, 0);
+	mayfly_memprof_get_counts(profile, &counts);
+	CHECK(counts.tracked == 0 && counts.dropped == 0 && !mayfly_memprof_pending(thread));
+	mayfly_memprof_detach(thread, NULL);
+	mayfly_memprof_destroy(profile);
+}
+
 /* What a running alloc returns is given back, too. */
 static void test_discard_inside(void)
 {
@@ -612,9 +665,53 @@ static void test_discard_inside(void)
 	f.tally.act = discard_now;
 	mayfly_memprof_alloc(f.thread, 0x6000, 5, 0);
 	mayfly_memprof_alloc(f.thread, 0x7000, 5, 0);
-	CHECK(mayfly_memprof_run(f.thread) == 1);
+	CHECK(mayfly_memprof_run(f.thread) == 2);
 	CHECK(f.tally.discards == 2 && f.tally.last_kept == (void *)2);
 	end(&f);
+}
+
+static int in_promote;
+
+static void discard_in_promote(void *client, const struct mayfly_memprof_block *block, void *kept)
+{
+	struct tally *t = client;
+
+	(void)block;
+	in_promote = 1;
+	mayfly_memprof_discard(t->profile);
+	CHECK(t->discards == 0 && kept == (void *)1);
+	in_promote = 0;
+}
+
+static void discard_after_promote(void *client, const struct mayfly_memprof_block *block,
+				  void *kept)
+{
+	CHECK(!in_promote && kept == (void *)1);
+	on_discard(client, block, kept);
+}
+
+/* The calls for a block come one after the other: its discard waits for the promote that runs. */
+static void test_discard_waits(void)
+{
+	struct mayfly_memprof_options options = {1, 8, 1};
+	uintptr_t to[2] = {0x9000, MAYFLY_MEMPROF_PROMOTED};
+	struct mayfly_memprof_tracker tracker;
+	struct fixture f;
+	struct area a = {0};
+	uint64_t size = 4;
+
+	begin(&f, 1, 1, 0);
+	mayfly_memprof_stop(f.profile);
+	tracker = tracker_of(&f.tally);
+	tracker.promote = discard_in_promote;
+	tracker.discard = discard_after_promote;
+	CHECK(mayfly_memprof_start(f.profile, &options, &tracker) == 0);
+	new_area(&f, &a);
+	bump(&f, &a, &size, 1);
+	mayfly_memprof_moved(f.thread, to_context, to);
+	CHECK(mayfly_memprof_run(f.thread) == 2 && f.tally.discards == 1);
+	end(&f);
+	CHECK(f.tally.discards == 1 && f.tally.deallocs == 0);
 }
 
 static void *ignore(void *client, const struct mayfly_memprof_block *block)
@@ -693,6 +790,38 @@ static void test_longjmp(void)
 	end(&f);
 }
 
+static void leave_discard(void *client, const struct mayfly_memprof_block *block, void *kept)
+{
+	struct tally *t = client;
+
+	on_discard(client, block, kept);
+	mayfly_memprof_alloc(t->thread, 0x9000, 1, 0);
+	CHECK(mayfly_memprof_run(t->thread) == 0);
+	longjmp(out, 1);
+}
+
+/* A discard that run() makes is a callback like the others: nothing in it, and it may be left. */
+static void test_longjmp_out_of_discard(void)
+{
+	struct mayfly_memprof_options options = {1, 8, 1};
+	struct mayfly_memprof_tracker tracker;
+	struct fixture f;
+
+	begin(&f, 1, 1, 0);
+	mayfly_memprof_stop(f.profile);
+	tracker = tracker_of(&f.tally);
+	tracker.discard = leave_discard;
+	CHECK(mayfly_memprof_start(f.profile, &options, &tracker) == 0);
+	mayfly_memprof_limit(f.thread, (void *)0x10000, (void *)0x20000);
+	mayfly_memprof_alloc(f.thread, 0x1000, 1, 0);
+	f.tally.act = discard_now;
+	if (setjmp(out))
+		mayfly_memprof_unwound(f.thread);
+	CHECK(mayfly_memprof_run(f.thread) == 0);
+	CHECK(f.tally.discards == 1 && f.tally.allocs == 1);
+	end(&f);
+}
+
 /* The host's other thread goes on while one is suspended in a callback. */
 static void switch_away(struct tally *t, uint64_t id)
 {
@@ -702,6 +831,7 @@ static void switch_away(struct tally *t, uint64_t id)
 		return;
 	callback = mayfly_memprof_switch(t->thread, NULL);
 	CHECK(callback);
+	CHECK(mayfly_memprof_detach(t->thread, NULL) == MAYFLY_MEMPROF_BUSY);
 	mayfly_memprof_freed(t->profile, t->thread, 0x1000); /* the block of this callback */
 	mayfly_memprof_alloc(t->thread, 0x2000, 1, 0);
 	CHECK(mayfly_memprof_run(t->thread) == 1 && t->deallocs == 0 && t->last_id == 2);
@@ -813,21 +943,45 @@ static void test_decode_may_ask(void)
 
 enum { THREADS = 4, SLOTS = 512, SESSION_BLOCKS = 200 };
 
-static _Atomic uint64_t allocs, deallocs;
+static _Atomic uint64_t allocs, ends, resizes;
 static _Atomic int finished;
+
+/* What the client keeps of a block: it is the client's until dealloc or discard, which free it. */
+struct kept {
+	uint64_t id;
+	_Atomic int busy;
+};
 
 static void *count_alloc(void *client, const struct mayfly_memprof_block *block)
 {
+	struct kept *kept = malloc(sizeof(*kept));
+
 	(void)client;
+	CHECK(kept);
+	*kept = (struct kept){.id = block->id};
 	allocs++;
-	return (void *)(uintptr_t)block->id;
+	return kept;
 }
 
-static void count_dealloc(void *client, const struct mayfly_memprof_block *block, void *kept)
+static void count_resize(void *client, const struct mayfly_memprof_block *block, void *kept)
 {
+	struct kept *k = kept;
+
 	(void)client;
-	CHECK(kept == (void *)(uintptr_t)block->id);
-	deallocs++;
+	CHECK(k->id == block->id && k->busy++ == 0);
+	sched_yield();
+	CHECK(k->id == block->id && --k->busy == 0);
+	resizes++;
+}
+
+static void count_end(void *client, const struct mayfly_memprof_block *block, void *kept)
+{
+	struct kept *k = kept;
+
+	(void)client;
+	CHECK(k->id == block->id && !k->busy);
+	free(k);
+	ends++;
 }
 
 struct shared {
@@ -853,6 +1007,7 @@ static void *thread_main(void *argument)
 		block = s->next += 16;
 		pthread_mutex_unlock(&s->lock);
 		mayfly_memprof_alloc(t, block, 1 + (random >> 50), 0);
+		mayfly_memprof_resized(t, block, block, 1);
 		pthread_mutex_lock(&s->lock);
 		old = s->slot[at];
 		s->slot[at] = block;
@@ -866,15 +1021,17 @@ static void *thread_main(void *argument)
 	return NULL;
 }
 
-/* Threads free each other's blocks, while another one starts and stops. Each session lasts until
- * there are samples of it, so that it lies in the threads' work however they are scheduled. */
+/* Threads free each other's blocks, while another one starts, stops and discards. Each session lasts
+ * until there are samples of it, so that it lies in the threads' work however they are scheduled. */
 static void test_threads(void)
 {
 	struct mayfly_memprof_host host = {NULL, 1, 0, NULL, NULL};
 	struct mayfly_memprof_options options = {1e-3, 0, 1};
 	struct mayfly_memprof_tracker tracker = {
 	    .alloc = count_alloc,
-	    .dealloc = count_dealloc,
+	    .resize = count_resize,
+	    .dealloc = count_end,
+	    .discard = count_end,
 	};
 	static struct shared s = {.lock = PTHREAD_MUTEX_INITIALIZER, .next = 4096};
 	struct mayfly_memprof_counts counts;
@@ -889,6 +1046,8 @@ static void test_threads(void)
 		CHECK(mayfly_memprof_start(s.profile, &options, &tracker) == 0);
 		for (uint64_t before = allocs; allocs < before + SESSION_BLOCKS; sched_yield())
 			mayfly_memprof_run(t);
+		if (i % 2)
+			mayfly_memprof_discard(s.profile);
 		if (i < SESSIONS - 1)
 			mayfly_memprof_stop(s.profile);
 	}
@@ -900,8 +1059,9 @@ static void test_threads(void)
 			mayfly_memprof_freed(s.profile, t, s.slot[i]);
 	mayfly_memprof_run(t);
 	mayfly_memprof_get_counts(s.profile, &counts);
-	CHECK(allocs >= SESSIONS * SESSION_BLOCKS && allocs == deallocs && counts.tracked == 0,
-	      "%d allocs, %d deallocs", (int)allocs, (int)deallocs);
+	CHECK(allocs >= SESSIONS * SESSION_BLOCKS && allocs == ends && counts.tracked == 0,
+	      "%d allocs, %d ends", (int)allocs, (int)ends);
+	CHECK(resizes > SESSION_BLOCKS, "%d", (int)resizes);
 	mayfly_memprof_detach(t, NULL);
 	mayfly_memprof_destroy(s.profile);
 }
@@ -920,9 +1080,13 @@ int main(void)
 	RUN(test_all_at_once);
 	RUN(test_allocating_callback);
 	RUN(test_stop);
+	RUN(test_start_again_and_again);
+	RUN(test_stop_inside_a_sample);
 	RUN(test_discard_inside);
+	RUN(test_discard_waits);
 	RUN(test_ignore);
 	RUN(test_longjmp);
+	RUN(test_longjmp_out_of_discard);
 	RUN(test_switch);
 	RUN(test_detach);
 	RUN(test_codes);

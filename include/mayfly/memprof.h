@@ -85,7 +85,8 @@ struct mayfly_memprof_block {
  * may allocate in the host's heap and call every function here. `kept` is what alloc returned. The
  * calls for one block come one after the other: alloc, then promote, move and resize, then dealloc.
  * Several moves, or resizes, of a block between two runs are one call. While a thread is in a
- * callback, what it allocates is not sampled.
+ * callback, what it allocates is not sampled. Each block that the client was told of ends by dealloc
+ * or discard, once.
  */
 struct mayfly_memprof_tracker {
 	void *client; /* the first argument of each */
@@ -95,7 +96,9 @@ struct mayfly_memprof_tracker {
 	void (*move)(void *client, const struct mayfly_memprof_block *block, void *kept);
 	void (*resize)(void *client, const struct mayfly_memprof_block *block, void *kept);
 	void (*dealloc)(void *client, const struct mayfly_memprof_block *block, void *kept);
-	/* mayfly_memprof_discard() forgets a block whose alloc has been called. */
+	/* A block whose alloc has been called is forgotten. mayfly_memprof_discard() and destroy() call
+	 * this themselves, and what it allocates then is sampled; run() calls it after a callback of
+	 * the block that was running. */
 	void (*discard)(void *client, const struct mayfly_memprof_block *block, void *kept);
 };
 
@@ -116,7 +119,8 @@ struct mayfly_memprof_host {
 	/*
 	 * Puts at most `most` codes of the current call stack, leaf first, into frames, and returns
 	 * their number. Called only for a sampled block, in the call that reports it, without a
-	 * lock. entry: as in mayfly_memprof_part, else 0. NULL: there are no stacks.
+	 * lock. It must neither allocate in the heap nor call the library. entry: as in
+	 * mayfly_memprof_part, else 0. NULL: there are no stacks.
 	 */
 	uint32_t (*callstack)(void *host, uint32_t entry, uint64_t *frames, uint32_t most);
 	/*
@@ -164,8 +168,9 @@ int mayfly_memprof_start(struct mayfly_memprof *profile,
 /*
  * Starts sampling for the trace of `mayfly record`, at its rate (--ocaml=RATE, per 8 bytes), with the
  * host's frames. Without it for a spool, where the agent is linked into the program (libmayfly.a) and
- * the variable MAYFLY names one. The reports count the blocks as those of a minor and a major heap. ABSENT: there is
- * no agent in the process, or it does not record such heaps.
+ * the variable MAYFLY names one. The reports count the blocks as those of a minor and a major heap.
+ * ABSENT: there was no agent when the program was loaded, or it does not record such heaps. INVALID: a
+ * unit is so large that the rate would be above 1.
  */
 int mayfly_memprof_trace(struct mayfly_memprof *profile);
 /* No new samples: no further block is tracked after this returns. The tracked blocks still are, so
@@ -176,7 +181,8 @@ void mayfly_memprof_discard(struct mayfly_memprof *profile);
 
 struct mayfly_memprof_thread *mayfly_memprof_attach(struct mayfly_memprof *profile);
 /* Its young blocks and its queue go to `heir`. heir NULL: its young blocks count as old, its queue
- * goes to the next thread that runs callbacks. BUSY: a callback of this thread is running. */
+ * goes to the next thread that runs callbacks. BUSY: a callback of this thread is running or
+ * suspended. */
 int mayfly_memprof_detach(struct mayfly_memprof_thread *thread, struct mayfly_memprof_thread *heir);
 
 /* ---- allocation by a bump pointer ---- */
@@ -229,7 +235,8 @@ static inline int mayfly_memprof_passes(struct mayfly_memprof_thread *thread, ui
 	return 1;
 }
 
-/* An old block. One compare and one subtraction unless it is sampled. */
+/* An old block. One compare and one subtraction unless it is sampled; then its time grows with its
+ * n_samples. */
 static inline void mayfly_memprof_alloc(struct mayfly_memprof_thread *thread, uintptr_t block,
 					uint64_t size, uint32_t kind)
 {
@@ -296,8 +303,9 @@ static inline void mayfly_memprof_freed(const struct mayfly_memprof *profile,
 		mayfly_memprof_freed_slow(thread, block);
 }
 
-/* A block has another size and perhaps another address (old_block: the one before). It keeps its
- * samples: those of units that were added are not drawn. ABSENT: not tracked. */
+/* A block has another size and perhaps another address (old_block: the one before). Before the memory
+ * at old_block can be handed out again. It keeps its samples: those of units that were added are not
+ * drawn. ABSENT: not tracked. */
 int mayfly_memprof_resized(struct mayfly_memprof_thread *thread, uintptr_t old_block,
 			   uintptr_t block, uint64_t size);
 
@@ -321,7 +329,8 @@ void mayfly_memprof_unwound(struct mayfly_memprof_thread *thread);
 /*
  * For hosts whose own threads share one `thread`. When such a thread is suspended in a callback and
  * another goes on: returns the callback that the one was in, and sets that of the other (NULL: in
- * none). Callbacks of other blocks may then run; those of the suspended one's block wait for it.
+ * none). Callbacks of other blocks may then run; those of the suspended one's block wait for it. The
+ * callback of a thread that will not go on is ended by a switch to it and mayfly_memprof_unwound().
  */
 void *mayfly_memprof_switch(struct mayfly_memprof_thread *thread, void *callback);
 
@@ -332,7 +341,8 @@ void *mayfly_memprof_switch(struct mayfly_memprof_thread *thread, void *callback
 const struct mayfly_memprof_place *mayfly_memprof_places(struct mayfly_memprof *profile,
 							 uint64_t code, uint32_t *count);
 /* The code may stand for something else from now on (its function was unloaded). No other thread
- * may be using its places. */
+ * may be using its places, or asking for them. Stacks of blocks whose alloc has not been called may
+ * have the code: run the queues before, or `decode` is asked for it once more. */
 void mayfly_memprof_forget_code(struct mayfly_memprof *profile, uint64_t code);
 
 /* ---- looking in ---- */

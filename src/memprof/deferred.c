@@ -52,6 +52,9 @@ static void call(const struct mayfly_memprof_tracker *t, enum due due,
 	case DUE_DEALLOC:
 		function = t->dealloc;
 		break;
+	case DUE_DISCARD:
+		function = t->discard;
+		break;
 	}
 	if (function)
 		function(t->client, shown, kept);
@@ -71,7 +74,7 @@ static void make_callback(struct thread *thread, struct tracked *b)
 	if (due == DUE_PROMOTE)
 		shown.promoted = b->shown.promoted = 1;
 	if (due == DUE_ALLOC)
-		b->told = b->allocating = true;
+		b->told = true;
 	thread->running = b;
 	tracked_unlock(p);
 	if (due == DUE_ALLOC)
@@ -81,20 +84,11 @@ static void make_callback(struct thread *thread, struct tracked *b)
 	tracked_lock(p);
 	assert(thread->running == b);
 	thread->running = NULL;
-	b->allocating = false;
 	if (due == DUE_ALLOC && kept == MAYFLY_MEMPROF_IGNORE) {
-		if (!b->forgotten)
-			tracked_forget(b);
+		tracked_forget(b);
+		b->due = 0;
 	} else if (due == DUE_ALLOC) {
 		b->kept = kept;
-		/* It was discarded before the client had returned what it kept. */
-		if (b->forgotten && b->session->tracker.discard) {
-			shown.frames = NULL;
-			shown.depth = 0;
-			tracked_unlock(p);
-			b->session->tracker.discard(b->session->tracker.client, &shown, kept);
-			tracked_lock(p);
-		}
 	}
 }
 
@@ -111,7 +105,7 @@ uint32_t mayfly_memprof_run(struct mayfly_memprof_thread *thread)
 	if (p->orphans.first)
 		tracked_adopt(t);
 	while ((b = tracked_take_due(t))) {
-		for (; b->due && !b->forgotten; made++)
+		for (; b->due; made++)
 			make_callback(t, b);
 		tracked_put_back(t, b);
 	}
@@ -136,7 +130,6 @@ void mayfly_memprof_unwound(struct mayfly_memprof_thread *thread)
 		return;
 	tracked_lock(t->profile);
 	t->running = NULL;
-	b->allocating = false;
 	tracked_put_back(t, b);
 	tracked_unlock(t->profile);
 }
@@ -146,6 +139,7 @@ void *mayfly_memprof_switch(struct mayfly_memprof_thread *thread, void *callback
 	struct thread *t = (struct thread *)thread;
 	void *before = t->running;
 
+	t->suspended += (before != NULL) - (callback != NULL);
 	t->running = callback;
 	return before;
 }
@@ -166,14 +160,6 @@ static struct tracked *any_block(const struct profile *p, size_t *bucket)
 	return b;
 }
 
-/* The client has something of this block that no callback will give back to it. After an alloc that
- * is running, make_callback() discards it; a dealloc may be running. */
-static bool must_tell(const struct tracked *b)
-{
-	return b->session->tracker.discard && b->told && !b->allocating &&
-	       (!b->dead || b->due & DUE_DEALLOC);
-}
-
 void mayfly_memprof_discard(struct mayfly_memprof *profile)
 {
 	struct profile *p = (struct profile *)profile;
@@ -183,17 +169,15 @@ void mayfly_memprof_discard(struct mayfly_memprof *profile)
 	tracked_lock(p);
 	/* `discard` is called without the lock: everything may be another thing afterwards. */
 	while ((b = any_block(p, &bucket))) {
-		const struct mayfly_memprof_tracker *tracker = &b->session->tracker;
+		struct mayfly_memprof_tracker tracker = b->session->tracker;
 		struct mayfly_memprof_block shown;
-		bool tell = must_tell(b);
 		void *kept = b->kept;
 
-		show(b, DUE_DEALLOC);
+		show(b, DUE_DISCARD);
 		shown = b->shown;
-		tracked_forget(b);
-		if (tell) {
+		if (tracked_forget(b)) {
 			tracked_unlock(p);
-			tracker->discard(tracker->client, &shown, kept);
+			call(&tracker, DUE_DISCARD, &shown, kept);
 			tracked_lock(p);
 		}
 	}

@@ -54,12 +54,7 @@ void mayfly_memprof_destroy(struct mayfly_memprof *profile)
 		return;
 	forks_remove(p);
 	mayfly_memprof_discard(profile);
-	while (p->session) {
-		struct session *earlier = p->session->earlier;
-
-		free(p->session);
-		p->session = earlier;
-	}
+	tracked_use_session(&p->session, NULL);
 	codes_free(p->codes);
 	pthread_mutex_destroy(&p->lock);
 	free(p->table);
@@ -84,8 +79,7 @@ int mayfly_memprof_start(struct mayfly_memprof *profile,
 	tracked_lock(p);
 	busy = atomic_load(&p->epoch) & 1;
 	if (!busy) {
-		session->earlier = p->session;
-		p->session = session;
+		tracked_use_session(&p->session, session);
 		atomic_fetch_add(&p->epoch, 1);
 	}
 	tracked_unlock(p);
@@ -99,8 +93,10 @@ void mayfly_memprof_stop(struct mayfly_memprof *profile)
 	struct profile *p = (struct profile *)profile;
 
 	tracked_lock(p);
-	if (atomic_load(&p->epoch) & 1)
+	if (atomic_load(&p->epoch) & 1) {
 		atomic_fetch_add(&p->epoch, 1);
+		tracked_use_session(&p->session, NULL);
+	}
 	tracked_unlock(p);
 }
 
@@ -136,8 +132,10 @@ int mayfly_memprof_detach(struct mayfly_memprof_thread *thread, struct mayfly_me
 	struct thread *t = (struct thread *)thread, *h = (struct thread *)heir;
 	struct profile *p = t->profile;
 
-	if (t->running || (h && (h == t || h->profile != p)))
-		return t->running ? MAYFLY_MEMPROF_BUSY : MAYFLY_MEMPROF_INVALID;
+	if (t->running || t->suspended)
+		return MAYFLY_MEMPROF_BUSY;
+	if (h && (h == t || h->profile != p))
+		return MAYFLY_MEMPROF_INVALID;
 	tracked_lock(p);
 	while (t->young_count) {
 		struct tracked *b = t->young[t->young_count - 1];
@@ -147,6 +145,7 @@ int mayfly_memprof_detach(struct mayfly_memprof_thread *thread, struct mayfly_me
 			tracked_become_young(h, b);
 	}
 	tracked_pass_queue(t, h);
+	tracked_use_session(&t->session, NULL);
 	unlink_thread(p, t);
 	tracked_unlock(p);
 	free(t->young);

@@ -49,8 +49,8 @@ static bool look(struct thread *t)
 		return t->sampling;
 	tracked_lock(p);
 	t->epoch = atomic_load(&p->epoch);
-	t->session = p->session;
-	t->sampling = t->epoch & 1 && make_room_for_frames(t, t->session->options.frames);
+	tracked_use_session(&t->session, p->session);
+	t->sampling = t->session && make_room_for_frames(t, t->session->options.frames);
 	tracked_unlock(p);
 	if (!t->sampling)
 		return false;

@@ -6,6 +6,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* ---- sessions ---- */
+
+void tracked_use_session(struct session **at, struct session *session)
+{
+	struct session *before = *at;
+
+	if (session)
+		session->users++;
+	*at = session;
+	if (before && --before->users == 0)
+		free(before);
+}
+
 /* ---- queues ---- */
 
 void tracked_queue_init(struct queue *queue)
@@ -212,6 +225,7 @@ void tracked_leave_young(struct tracked *b)
 static void release(struct tracked *b)
 {
 	b->profile->tracked--;
+	tracked_use_session(&b->session, NULL);
 	free(b);
 }
 
@@ -236,12 +250,12 @@ struct tracked *tracked_add(struct thread *thread, const struct mayfly_memprof_b
 		memcpy(b->frames, block->frames, block->depth * sizeof(b->frames[0]));
 	b->now = b->shown.block;
 	b->size_now = block->size;
-	b->session = thread->session;
 	b->profile = p;
 	if (young && !tracked_become_young(thread, b)) {
 		free(b);
 		return NULL;
 	}
+	tracked_use_session(&b->session, thread->session);
 	/* The host did not report the end of a block that was here. */
 	there = tracked_find(p, b->now, external);
 	if (there)
@@ -290,25 +304,29 @@ struct tracked *tracked_take_due(struct thread *thread)
 void tracked_put_back(struct thread *thread, struct tracked *b)
 {
 	b->running = false;
-	if (b->forgotten || (b->dead && !b->due)) {
-		release(b);
-	} else if (b->due) {
+	if (b->due) {
 		append(&thread->queue, b);
 		note_pending(thread);
+	} else if (b->dead) {
+		release(b);
 	}
 }
 
-void tracked_forget(struct tracked *b)
+bool tracked_forget(struct tracked *b)
 {
+	/* A dead one has had its dealloc or discard, if that is not due. */
+	bool tell = b->told && (!b->dead || b->due & (DUE_DEALLOC | DUE_DISCARD));
+
 	if (!b->dead) {
 		leave(b->profile, b);
 		tracked_leave_young(b);
 	}
 	b->dead = true;
-	b->due = 0;
-	b->forgotten = true;
 	if (b->queued)
 		leave_queues(b);
-	if (!b->running)
-		release(b);
+	b->due = b->running && tell ? DUE_DISCARD : 0;
+	if (b->running)
+		return false;
+	release(b);
+	return tell;
 }

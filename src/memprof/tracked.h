@@ -3,7 +3,7 @@
  * The tracked blocks of a profile, and which callbacks they wait for.
  *
  *	profile ── table: address or token ──> block <── young[] ── thread
- *	   │                                     │ due: alloc, promote, move, resize, dealloc
+ *	   │                                     │ due: alloc, promote, move, resize, dealloc, discard
  *	   └─ orphans ──> block ──> block        └── next_due <── queue ── thread
  *
  * A block with a callback due is in exactly one queue, or a thread is making a callback for it and
@@ -21,13 +21,20 @@
 #include "memprof/gaps.h"
 
 /* In the order in which they are made. */
-enum due { DUE_ALLOC = 1, DUE_PROMOTE = 2, DUE_MOVE = 4, DUE_RESIZE = 8, DUE_DEALLOC = 16 };
+enum due {
+	DUE_ALLOC = 1,
+	DUE_PROMOTE = 2,
+	DUE_MOVE = 4,
+	DUE_RESIZE = 8,
+	DUE_DEALLOC = 16,
+	DUE_DISCARD = 32 /* alone: it was forgotten while a callback was running */
+};
 
-/* What one mayfly_memprof_start() began. */
+/* What one mayfly_memprof_start() began. A host may start again and again. */
 struct session {
 	struct mayfly_memprof_options options;
 	struct mayfly_memprof_tracker tracker;
-	struct session *earlier;
+	size_t users; /* the profile, threads, blocks */
 };
 
 struct tracked {
@@ -44,9 +51,7 @@ struct tracked {
 	size_t young_at;
 	unsigned int due;
 	bool dead, queued, running;
-	bool told;	 /* its alloc has been called */
-	bool allocating; /* its alloc is being called */
-	bool forgotten;	 /* discarded while running */
+	bool told; /* its alloc has been called */
 	uint64_t frames[];
 };
 
@@ -72,6 +77,7 @@ struct thread {
 	    list_handed;	  /* the rest of the gap when `left` was set, and `left` then */
 	_Atomic uint32_t pending; /* there is something in the queue */
 	struct tracked *running;  /* its callback is being made */
+	unsigned int suspended;	  /* callbacks that others go on beside: mayfly_memprof_switch() */
 	uint64_t *frames;	  /* room for a stack */
 	uint32_t frames_room;
 };
@@ -109,6 +115,9 @@ static inline void tracked_unlock(struct profile *p)
 	pthread_mutex_unlock(&p->lock);
 }
 
+/* *at = session. Frees what was there when nobody uses it any more. */
+void tracked_use_session(struct session **at, struct session *session);
+
 void tracked_queue_init(struct queue *queue);
 
 /* A new block, with `alloc` due. thread: where it is young if `young`. NULL: no memory. */
@@ -131,11 +140,13 @@ bool tracked_become_young(struct thread *thread, struct tracked *b);
 
 /* The first of the queue, which is taken out of it; NULL: none. */
 struct tracked *tracked_take_due(struct thread *thread);
-/* After a callback, or none: waits for the next one, or is freed when it is dead or forgotten. */
+/* After a callback, or none: waits for the next one, or is freed when it is dead. */
 void tracked_put_back(struct thread *thread, struct tracked *b);
 
-/* Removes it from everything but a running callback, and frees it if there is none. */
-void tracked_forget(struct tracked *b);
+/* Removes it from everything but a running callback, after which `discard` comes if it must; without
+ * one it is freed. Returns whether the caller must call `discard`: the client has something of this
+ * block that no callback will give back to it. */
+bool tracked_forget(struct tracked *b);
 
 /* Moves a queue to another, whose thread will make the callbacks. to NULL: to the orphans. */
 void tracked_pass_queue(struct thread *from, struct thread *to);
