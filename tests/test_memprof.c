@@ -399,6 +399,189 @@ static void test_rate_one(void)
 	end(&f);
 }
 
+/* ---- the distances from sample to sample ---- */
+
+enum { CLASSES = 51, COARSE = 8, UNITS = 10000000, RUNS = 8, DISTANCE_MOST = 4096 };
+
+static struct {
+	uint64_t unit, last,
+	    count; /* the unit that is being allocated; the last one that was sampled */
+	uint64_t by_class[CLASSES], by_pair[COARSE * COARSE];
+	double sum;
+	int coarse; /* class of the distance before, or -1 */
+	uint8_t fine_of[DISTANCE_MOST], coarse_of[DISTANCE_MOST];
+	double chance[CLASSES], chance_coarse[COARSE];
+} distances;
+
+/* Classes of about the same chance, and one for the longest 0.2 %. */
+static void make_classes(double rate)
+{
+	double longer = 1; /* the chance of this distance and of all longer ones */
+
+	memset(&distances, 0, sizeof(distances));
+	for (int i = 1; i < DISTANCE_MOST; i++, longer *= 1 - rate) {
+		double chance = i < DISTANCE_MOST - 1 ? longer * rate : longer;
+		int fine = longer < 0.002 ? CLASSES - 1 : (int)((1 - longer) * (CLASSES - 1));
+		int coarse = longer > 1.0 / COARSE ? (int)((1 - longer) * COARSE) : COARSE - 1;
+
+		distances.fine_of[i] = (uint8_t)fine;
+		distances.coarse_of[i] = (uint8_t)coarse;
+		distances.chance[fine] += chance;
+		distances.chance_coarse[coarse] += chance;
+	}
+}
+
+static void note_distance(struct tally *t, uint64_t id)
+{
+	uint64_t distance = distances.unit - distances.last;
+	uint64_t at = distance < DISTANCE_MOST ? distance : DISTANCE_MOST - 1;
+
+	(void)id;
+	CHECK(t->last_samples == 1 && distance > 0);
+	distances.last = distances.unit;
+	distances.count++;
+	distances.sum += (double)distance;
+	distances.by_class[distances.fine_of[at]]++;
+	if (distances.coarse >= 0)
+		distances.by_pair[distances.coarse * COARSE + distances.coarse_of[at]]++;
+	distances.coarse = distances.coarse_of[at];
+}
+
+/* By Wilson and Hilferty: what one in 2,000 is above. */
+static void check_chi_square(double chi, double freedom, const char *what)
+{
+	double root = 1 - 2 / (9 * freedom) + 3.29 * sqrt(2 / (9 * freedom));
+
+	CHECK(chi < freedom * root * root * root, "%s: chi-square %.1f of %.0f", what, chi,
+	      freedom);
+}
+
+static void allocate_units(struct fixture *f, int way)
+{
+	struct area a = {.downwards = way == 1};
+	uint64_t size = 1;
+
+	if (way < 2)
+		new_area(f, &a);
+	for (distances.unit = 1; distances.unit <= UNITS; distances.unit++) {
+		if (way < 2) {
+			bump(f, &a, &size, 1);
+		} else if (way == 2) {
+			mayfly_memprof_alloc(f->thread, 4096, 1, 0);
+			mayfly_memprof_run(f->thread);
+		} else {
+			mayfly_memprof_external_freed(f->thread,
+						      mayfly_memprof_external(f->thread, UNIT, 0));
+			mayfly_memprof_run(f->thread);
+		}
+	}
+}
+
+/* They are geometric, and know nothing of the one before, whichever way units are allocated. With
+ * these numbers a bias of half a percent is five standard deviations. */
+static void test_distances(void)
+{
+	static const char *const ways[] = {"upwards", "downwards", "free list", "external"};
+	const double rate = 0.0125;
+	double sum = 0, count = 0;
+
+	for (int run = 0; run < RUNS; run++) {
+		const char *what = ways[run % 4];
+		double chi = 0, pairs = 0;
+		struct fixture f;
+
+		make_classes(rate);
+		begin(&f, rate, 500 + (uint64_t)run, run % 4 == 1);
+		f.tally.act = note_distance;
+		distances.coarse = -1;
+		allocate_units(&f, run % 4);
+		for (int i = 0; i < CLASSES; i++) {
+			double expected = distances.chance[i] * (double)distances.count;
+			double off = (double)distances.by_class[i] - expected;
+
+			CHECK(expected > 50);
+			chi += off * off / expected;
+		}
+		for (int i = 0; i < COARSE * COARSE; i++) {
+			double expected = distances.chance_coarse[i / COARSE] *
+					  distances.chance_coarse[i % COARSE] *
+					  (double)(distances.count - 1);
+			double off = (double)distances.by_pair[i] - expected;
+
+			pairs += off * off / expected;
+		}
+		check_chi_square(chi, CLASSES - 1, what);
+		check_chi_square(pairs, COARSE * COARSE - 1, what);
+		sum += distances.sum;
+		count += (double)distances.count;
+		end(&f);
+	}
+	CHECK(fabs(sum / count * rate - 1) < 3.9 * sqrt((1 - rate) / count), "mean %.5f of %.5f",
+	      sum / count, 1 / rate);
+}
+
+/* Of blocks with many samples, too, the numbers have the mean and the variance of the binomial. */
+static void test_many_samples(void)
+{
+	const double rate = 0.01, size = 100000, blocks = 20000, mean = size * rate;
+	const double variance = mean * (1 - rate);
+
+	for (int external = 0; external < 2; external++) {
+		double sum = 0, squares = 0;
+		struct fixture f;
+
+		begin(&f, rate, 90, 0);
+		for (int i = 0; i < (int)blocks; i++) {
+			double off;
+
+			if (external)
+				mayfly_memprof_external(f.thread, (size_t)size * UNIT, 0);
+			else
+				mayfly_memprof_alloc(f.thread, 4096, (uint64_t)size, 0);
+			mayfly_memprof_run(f.thread);
+			off = (double)f.tally.last_samples - mean;
+			sum += off;
+			squares += off * off;
+		}
+		CHECK(f.tally.allocs == (uint64_t)blocks);
+		CHECK(fabs(sum / blocks) < 3.9 * sqrt(variance / blocks), "mean off by %g",
+		      sum / blocks);
+		CHECK(fabs(squares / blocks / variance - 1) < 3.9 * sqrt(2 / blocks),
+		      "variance %g of %g", squares / blocks, variance);
+		end(&f);
+	}
+}
+
+/* Threads of a profile draw their own samples, the same ones in each run. */
+static void test_threads_differ(void)
+{
+	static uint8_t sampled[2][2][100000];
+	uint64_t both = 0, count = 0;
+
+	for (int run = 0; run < 2; run++) {
+		struct mayfly_memprof_thread *thread[2];
+		struct fixture f;
+
+		begin(&f, 0.01, 3, 0);
+		thread[0] = f.thread;
+		thread[1] = mayfly_memprof_attach(f.profile);
+		for (int k = 0; k < 2; k++) {
+			for (int i = 0; i < 100000; i++) {
+				mayfly_memprof_alloc(thread[k], 4096, 1, 0);
+				sampled[run][k][i] = mayfly_memprof_run(thread[k]) > 0;
+			}
+		}
+		mayfly_memprof_detach(thread[1], NULL);
+		end(&f);
+	}
+	CHECK(!memcmp(sampled[0], sampled[1], sizeof(sampled[0])));
+	for (int i = 0; i < 100000; i++) {
+		count += sampled[0][0][i];
+		both += sampled[0][0][i] && sampled[0][1][i];
+	}
+	CHECK(count > 800 && both < 40, "%d of %d in both", (int)both, (int)count);
+}
+
 /* Short runs with seeds that are like addresses, as mayfly_memprof_trace() has them: the numbers of
  * samples have the mean and the variance of the binomial distribution, and no run is far off. */
 static void test_short_runs(void)
@@ -525,6 +708,28 @@ static void test_all_at_once(void)
 	mayfly_memprof_alloc(f.thread, 0x7000, 1, 0);
 	mayfly_memprof_alloc(f.thread, 0x7000, 1, 0);
 	CHECK(mayfly_memprof_run(f.thread) == 3 && f.tally.deallocs == 2);
+	end(&f);
+}
+
+/* More blocks in one slot of the filter than it counts: none of their ends is missed. */
+static void test_full_slot(void)
+{
+	uintptr_t block[600];
+	uint32_t slot = mayfly_memprof_slot_(16), count = 0;
+	struct fixture f;
+
+	begin(&f, 1, 1, 0);
+	for (uintptr_t at = 16; count < 600; at += 16)
+		if (mayfly_memprof_slot_(at) == slot)
+			block[count++] = at;
+	for (uint32_t i = 0; i < count; i++)
+		mayfly_memprof_alloc(f.thread, block[i], 1, 0);
+	for (uint32_t i = 0; i < count; i++) {
+		CHECK(mayfly_memprof_maybe(f.profile, block[i]));
+		mayfly_memprof_freed(f.profile, f.thread, block[i]);
+	}
+	mayfly_memprof_run(f.thread);
+	CHECK(f.tally.allocs == count && f.tally.deallocs == count);
 	end(&f);
 }
 
@@ -1074,10 +1279,14 @@ int main(void)
 	RUN(test_passes);
 	RUN(test_low_rate);
 	RUN(test_rate_one);
+	RUN(test_distances);
+	RUN(test_many_samples);
+	RUN(test_threads_differ);
 	RUN(test_short_runs);
 	RUN(test_seed);
 	RUN(test_fates);
 	RUN(test_all_at_once);
+	RUN(test_full_slot);
 	RUN(test_allocating_callback);
 	RUN(test_stop);
 	RUN(test_start_again_and_again);
