@@ -160,6 +160,39 @@ def functions_of_node(option):
         check(whole > 100, "few whole stacks", whole, cut)
 
 
+@cases(["", "-XX:TieredStopAtLevel=1"])
+def functions_of_java(option):
+    """Both compilers' code, and the interpreter's below it: stacks go on to the thread's beginning."""
+    need("java", "javac")
+    if os.uname().machine != "x86_64":
+        raise Skip("Java's frames are known on x86-64")
+    with Folder() as here:
+        source = os.path.join(SOURCE, "tests", "programs", "JavaChain.java")
+        same(run(["javac", "-d", here.path, source]).code, 0, "javac")
+        command = ["java", "-XX:+PreserveFramePointer", "-XX:+UnlockDiagnosticVMOptions", "-XX:+DumpPerfMapAtExit",
+                   "-XX:CompileCommand=quiet", "-XX:CompileCommand=dontinline,JavaChain.f*", *option.split(),
+                   "-cp", here.path, "JavaChain"]
+        done = run([MAYFLY, "record", "-q", "-i", "16K", "-o", here / "t.mayfly", "--", *command], cwd=here / ".")
+        forget(b"/tmp/perf-%d.map" % info(here / "t.mayfly")["pid"], "/")
+        same(done.code, 0, done)
+        rows = report(here / "t.mayfly", "--metric", "allocated", "--by", "stack", "--all-frames", "--all",
+                      "--top", "0")["rows"]
+        whole = cut = 0
+        for row in rows:
+            stack = [place["function"] or "" for place in row["stack"]]
+            if not any("Unsafe_AllocateMemory" in name for name in stack):
+                continue
+            if "cut" in stack[-1]:
+                cut += row["self"]["samples"]
+                continue
+            whole += row["self"]["samples"]
+            numbers = [int(n) for n in re.findall(r"JavaChain\.f([0-9]+)", " ".join(stack))]
+            same(numbers, [numbers[0] - i for i in range(len(numbers))] if numbers else [], stack)
+            check(any("JavaMain" in name for name in stack), "main is missing", stack)
+        print("# %d samples with whole stacks, %d cut" % (whole, cut))
+        check(whole > 2000 and cut < whole / 20, "few whole stacks", whole, cut)
+
+
 @case
 def without_a_map():
     need_code()

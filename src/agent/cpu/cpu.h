@@ -99,13 +99,17 @@
  *	CPU_CODE_STEP		instructions begin at multiples of this
  *	CPU_CALL_BYTES, cpu_is_call_before(code)
  *				whether the bytes before an address end with a call
+ *	CPU_RETURN_ENTRY_BYTES, cpu_is_return_entry(code)
+ *				whether these bytes are where an interpreter, whose frames have
+ *				records of 16 bytes, has functions return to without a call
  *	CPU_CLUE_BYTES, cpu_record_clue(code)
  *				whether these bytes make or use a frame record: then the number of
  *				bytes from it to the CFA; -1: they save the register otherwise; 0:
  *				they say nothing
  *	CPU_STEP_BYTES, cpu_step_code(code, next)
  *				looks at one instruction. CPU_STEP_LEAVES: the function leaves its
- *				frame by way of the base pointer; CPU_STEP_ON: that stays as it is, and
+ *				frame by way of the base pointer; CPU_STEP_DROPS: by way of the
+ *				stack pointer, from below locals of next.locals bytes; CPU_STEP_ON: that stays as it is, and
  *				execution can go on as `next` says; CPU_STEP_STOP: anything else
  *	cpu_called_by_pointer(pc)
  *				whether the call that returns to pc went to an address in a register

@@ -398,6 +398,15 @@ static inline int cpu_record_clue(const uint8_t *code)
 	return cpu_saves_link(word[0]) && (word[0] & 0xffe07fff) != 0xa9007bfd ? -1 : 0;
 }
 
+/* Of none known here. */
+#define CPU_RETURN_ENTRY_BYTES 4u
+
+static inline bool cpu_is_return_entry(const uint8_t *code)
+{
+	(void)code;
+	return false;
+}
+
 #define CPU_STEP_BYTES 8u
 
 /* One instruction. Those that may write x29, and those that call, return or jump elsewhere end it. */

@@ -288,6 +288,17 @@ static inline bool cpu_is_call_before(const uint8_t *code)
 	return false;
 }
 
+/* mov -16(%rbp), %rsp; movq $0, -16(%rbp): in Java's interpreter */
+#define CPU_RETURN_ENTRY_BYTES 12u
+
+static inline bool cpu_is_return_entry(const uint8_t *code)
+{
+	static const uint8_t entry[CPU_RETURN_ENTRY_BYTES] =
+	    "\x48\x8b\x65\xf0\x48\xc7\x45\xf0\x00\x00\x00";
+
+	return __builtin_memcmp(code, entry, sizeof(entry)) == 0;
+}
+
 #define CPU_STEP_BYTES 18u
 
 /* The number of bytes from an opcode's ModRM byte on: that, SIB and displacement. */
@@ -334,8 +345,10 @@ static inline int cpu_immediate_bytes(unsigned opcode, const uint8_t *modrm)
 	case 0xd2:
 	case 0xd3:
 	case 0xfe:
+	case 0x0f0d:
 	case 0x0f10:
 	case 0x0f11:
+	case 0x0f18:
 	case 0x0f1f:
 	case 0x0f28:
 	case 0x0f29:
@@ -343,6 +356,7 @@ static inline int cpu_immediate_bytes(unsigned opcode, const uint8_t *modrm)
 	case 0x0f57:
 	case 0x0fa3:
 	case 0x0faf:
+	case 0x0fb1:
 	case 0x0fb6:
 	case 0x0fb7:
 	case 0x0fbe:
@@ -388,8 +402,8 @@ static inline bool cpu_keeps_bp(unsigned opcode, unsigned rex, const uint8_t *mo
 }
 
 /*
- * Where a function leaves its frame: leave; or mov %rbp, %rsp; pop %rbp; or, as V8's interpreter
- * does,
+ * Where a function leaves its frame, or what is above its locals: leave; or mov %rbp, %rsp; pop %rbp; or
+ * lea -n(%rbp), %rsp; or, as Java's interpreter does, mov -n(%rbp), %rsp; or, as V8's does,
  *
  *	mov (%rbp), %rbp; up to two mov of other registers; add $n, %rsp; jmp *register
  *
@@ -403,6 +417,8 @@ static inline bool cpu_leaves_frame(const uint8_t *code)
 		return true;
 	if (code[0] != 0x48)
 		return false;
+	if ((code[1] == 0x8b || code[1] == 0x8d) && code[2] == 0x65)
+		return code[3] >= 0x80 && code[3] % 8 == 0;
 	if ((code[1] == 0x89 && code[2] == 0xec) || (code[1] == 0x8b && code[2] == 0xe5))
 		return code[3] == 0x5d;
 	if (code[1] != 0x8b || code[2] != 0x6d || code[3] != 0)
@@ -418,6 +434,36 @@ static inline bool cpu_leaves_frame(const uint8_t *code)
 	return code[at] == 0xff && code[at + 1] >> 3 == 28;
 }
 
+/* add $n, %rsp; pop %rbp: where a function leaves its frame whose locals have n bytes. 0: not there. */
+static inline uint32_t cpu_dropped_bytes(const uint8_t *code)
+{
+	uint32_t far;
+
+	if (code[0] != 0x48 || code[2] != 0xc4)
+		return 0;
+	__builtin_memcpy(&far, code + 3, sizeof(far));
+	if (code[1] == 0x81 && code[7] == 0x5d)
+		return far;
+	return code[1] == 0x83 && code[4] == 0x5d && code[3] < 0x80 ? code[3] : 0;
+}
+
+/* Whether an instruction with a ModRM byte may change rsp. */
+static inline bool cpu_may_move_sp(unsigned opcode, unsigned rex, const uint8_t *modrm)
+{
+	bool compares = (opcode >= 0x38 && opcode <= 0x3b) || opcode == 0x84 || opcode == 0x85;
+	bool loads = opcode < 0x40 ? (opcode & 2) != 0
+				   : opcode == 0x63 || opcode == 0x69 || opcode == 0x6b ||
+					 opcode == 0x8a || opcode == 0x8b || opcode == 0x8d ||
+					 (opcode >= 0x0f40 && opcode != 0x0fba && opcode != 0x0f57);
+
+	if (compares)
+		return false;
+	if (opcode == 0xff && (*modrm >> 3 & 7) == 6) /* push */
+		return true;
+	return (*modrm >> 6 == 3 && (*modrm & 7) == 4 && !(rex & 1)) ||
+	       (loads && (*modrm >> 3 & 7) == 4 && !(rex & 4));
+}
+
 /* One instruction. Many are not known here: CPU_STEP_STOP. */
 static inline enum cpu_step cpu_step_code(const uint8_t *code, struct cpu_next *next)
 {
@@ -428,7 +474,18 @@ static inline enum cpu_step cpu_step_code(const uint8_t *code, struct cpu_next *
 
 	if (cpu_leaves_frame(code))
 		return CPU_STEP_LEAVES;
-	for (; code[at] == 0x66 || code[at] == 0xf2 || code[at] == 0xf3; at++)
+	next->locals = cpu_dropped_bytes(code);
+	if (next->locals)
+		return CPU_STEP_DROPS;
+	next->on = code[0] == 0xe8 ? 5 : 0; /* call */
+	next->calls = next->on != 0;
+	if (next->calls)
+		return CPU_STEP_ON;
+	if (code[0] == 0xc5 && code[1] == 0xf8 && code[2] == 0x77) { /* vzeroupper */
+		next->on = 3;
+		return CPU_STEP_ON;
+	}
+	for (; code[at] == 0x66 || code[at] == 0xf0 || code[at] == 0xf2 || code[at] == 0xf3; at++)
 		short_number |= code[at] == 0x66;
 	if (at > 2)
 		return CPU_STEP_STOP;
@@ -445,10 +502,12 @@ static inline enum cpu_step cpu_step_code(const uint8_t *code, struct cpu_next *
 	if (opcode == 0xeb || opcode == 0xe9)
 		return CPU_STEP_ON;
 	after = cpu_plain_bytes(opcode, rex);
+	next->moves_sp = (opcode >= 0x50 && opcode <= 0x5f) || opcode == 0x68 || opcode == 0x6a;
 	if (after < 0) {
 		after = cpu_immediate_bytes(opcode, code + at);
 		if (after < 0 || !cpu_keeps_bp(opcode, rex, code + at))
 			return CPU_STEP_STOP;
+		next->moves_sp = cpu_may_move_sp(opcode, rex, code + at);
 		at += cpu_modrm_bytes(code + at);
 	}
 	if (short_number && after == 4)

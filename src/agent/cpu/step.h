@@ -3,13 +3,16 @@
 #ifndef MAYFLY_CPU_STEP_H
 #define MAYFLY_CPU_STEP_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
-/* Where execution goes from there, in bytes; 0: it does not. */
 struct cpu_next {
-	int64_t on, branch;
+	int64_t on, branch; /* where execution goes from there, in bytes; 0: it does not */
+	bool moves_sp;
+	bool calls; /* it may not come back */
+	uint32_t locals;
 };
 
-enum cpu_step { CPU_STEP_STOP, CPU_STEP_ON, CPU_STEP_LEAVES };
+enum cpu_step { CPU_STEP_STOP, CPU_STEP_ON, CPU_STEP_LEAVES, CPU_STEP_DROPS };
 
 #endif

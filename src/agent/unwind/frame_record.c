@@ -7,18 +7,20 @@
  * hold:
  *
  *	- the nearest instruction before pc that tells makes a record or uses one;
- *	- the word after the saved base pointer is a return address: the code before it is a call;
+ *	- the word after the saved base pointer is a return address: the code before it is a call, or it
+ *	  is where an interpreter has its functions return to;
  *	- no word between sp and bp is one, as that would be the function's own. Frames can have old
  *	  ones, in words that were not written so far. So it is also enough when the code from pc on
- *	  comes to where the function leaves its frame by way of the base pointer.
+ *	  comes to where the function leaves its frame by way of the base pointer; or by way of the
+ *	  stack pointer, if the base pointer is where it then takes the caller's from.
  *
  * Code can be unmapped at any time, so the kernel copies it. What was seen is kept by address:
  *
- *	 63                   8   7              2   1          0
- *	| address              | bytes from the   | leaves   | after   |
- *	|  (of 56 bits)        | record to the    | by the   | a call  |
- *	|                      | CFA / 16; 0: no  | base     |         |
- *	|                      | record           | pointer  |         |
+ *	 63            16   15           8   7              2   1          0
+ *	| address        | bytes of the   | bytes from the   | leaves   | after   |
+ *	|  (of 48 bits)  | locals / 8, by | record to the    | by the   | a call  |
+ *	|                | how it leaves; | CFA / 16; 0: no  | base     |         |
+ *	|                | 0: not known   | record           | pointer  |         |
  */
 #include "agent/unwind/frame_record.h"
 
@@ -38,14 +40,18 @@
 #define SIZE_SHIFT 2
 #define SIZE_UNIT  16u
 #define SIZE_MOST  63u
-#define FACTS	   255u
+#define DROP_SHIFT 8
+#define DROP_UNIT  8u
+#define DROP_MOST  255u
+#define FACTS_BITS 16
+#define FACTS	   ((1u << FACTS_BITS) - 1)
 #define KNOWN	   4096u	 /* a power of two */
 #define CODE_NEAR  (128ul << 20) /* code of one compiler: calls reach that far */
 #define LOWEST	   65536u	 /* no code is below it */
 #define PIECE	   512ul	 /* bytes of code that are copied at a time */
 #define PIECES	   128u
-#define STEPS	   400u /* instructions */
-#define WAYS	   32u
+#define STEPS	   1000u /* instructions */
+#define WAYS	   64u
 #define STEP_PIECE 128u /* bytes of them that are copied at a time */
 
 static _Atomic uint64_t known[KNOWN];
@@ -102,25 +108,31 @@ static unsigned record_size(uintptr_t pc)
 /* Places that branches lead to: each is taken once. */
 struct ways {
 	uintptr_t place[WAYS];
+	bool moved[WAYS], called[WAYS];
 	unsigned count, taken;
 };
 
-static bool add_way(struct ways *w, uintptr_t place)
+static bool add_way(struct ways *w, uintptr_t place, bool moved, bool called)
 {
 	for (unsigned i = 0; i < w->count; i++)
-		if (w->place[i] == place)
+		if (w->place[i] == place && w->moved[i] <= moved && w->called[i] <= called)
 			return false;
 	if (w->count == WAYS)
 		return false;
+	w->moved[w->count] = moved;
+	w->called[w->count] = called;
 	w->place[w->count++] = place;
 	return true;
 }
 
-/* Whether execution from pc on can come to the end of the function, where it leaves its frame by way
- * of the base pointer. Pieces may cross pages: there is more code after a call. */
-static bool leaves_by_bp(uintptr_t pc)
+/* Whether execution from pc on can come to the end of the function, and how it leaves its frame there:
+ * LEAVES, the bytes of its locals, or 0. After a call that does not come back there may be anything;
+ * a number of bytes is compared with the registers anyway. Pieces may cross pages: there is more code
+ * after a call. */
+static unsigned way_out(uintptr_t pc)
 {
 	struct ways ways = {.count = 0};
+	bool moved = false, called = false;
 	uint8_t code[STEP_PIECE];
 	uintptr_t start = 0;
 	struct cpu_next next;
@@ -131,24 +143,31 @@ static bool leaves_by_bp(uintptr_t pc)
 		if (pc - start > sizeof(code) - CPU_STEP_BYTES) {
 			start = pc;
 			if (!copy_code(code, start, sizeof(code)))
-				return false;
+				return 0;
 		}
-		next = (struct cpu_next){0, 0};
+		next = (struct cpu_next){0};
 		step = cpu_step_code(code + (pc - start), &next);
-		if (step == CPU_STEP_LEAVES)
-			return true;
+		if (step == CPU_STEP_LEAVES && !called)
+			return LEAVES;
+		if (step == CPU_STEP_DROPS && !moved && next.locals % DROP_UNIT == 0 &&
+		    next.locals / DROP_UNIT <= DROP_MOST)
+			return next.locals / DROP_UNIT << DROP_SHIFT;
+		moved |= next.moves_sp;
+		called |= next.calls;
 		if (step == CPU_STEP_ON && next.branch != 0 &&
-		    !add_way(&ways, pc + (uintptr_t)next.branch) && next.on == 0)
+		    !add_way(&ways, pc + (uintptr_t)next.branch, moved, called) && next.on == 0)
 			step = CPU_STEP_STOP;
 		if (step == CPU_STEP_ON && next.on != 0) {
 			pc += (uintptr_t)next.on;
 			continue;
 		}
 		if (ways.taken == ways.count)
-			return false;
+			return 0;
+		moved = ways.moved[ways.taken];
+		called = ways.called[ways.taken];
 		pc = ways.place[ways.taken++];
 	}
-	return false;
+	return 0;
 }
 
 static unsigned look_at_code(uintptr_t pc, bool sandboxed)
@@ -156,19 +175,22 @@ static unsigned look_at_code(uintptr_t pc, bool sandboxed)
 	_Atomic uint64_t *slot = &known[(pc ^ pc >> 12) % KNOWN];
 	uint64_t there = atomic_load_explicit(slot, memory_order_relaxed);
 	uint8_t call[CPU_CALL_BYTES];
+	uint8_t entry[CPU_RETURN_ENTRY_BYTES];
 	unsigned facts = 0, size;
 
-	if (there >> 8 == pc)
+	if (there >> FACTS_BITS == pc)
 		return there & FACTS;
 	if (sandboxed || pc % CPU_CODE_STEP != 0)
 		return 0;
 	if (copy_code(call, pc - sizeof(call), sizeof(call)) && cpu_is_call_before(call)) {
 		size = record_size(pc) / SIZE_UNIT;
 		facts = AFTER_CALL | (size <= SIZE_MOST ? size << SIZE_SHIFT : 0);
-		if (facts >> SIZE_SHIFT && leaves_by_bp(pc))
-			facts |= LEAVES;
+		if (facts >> SIZE_SHIFT)
+			facts |= way_out(pc);
+	} else if (copy_code(entry, pc, sizeof(entry)) && cpu_is_return_entry(entry)) {
+		facts = AFTER_CALL | LEAVES | 1u << SIZE_SHIFT;
 	}
-	atomic_store_explicit(slot, (uint64_t)pc << 8 | facts, memory_order_relaxed);
+	atomic_store_explicit(slot, (uint64_t)pc << FACTS_BITS | facts, memory_order_relaxed);
 	return facts;
 }
 
@@ -195,12 +217,12 @@ uintptr_t frame_record_cfa(uintptr_t pc, uintptr_t sp, uintptr_t bp, bool sandbo
 		return 0;
 	facts = look_at_code(pc, sandboxed);
 	outer = cpu_frame_record(record, &address);
-	cfa = bp + (facts >> SIZE_SHIFT) * SIZE_UNIT;
+	cfa = bp + (facts >> SIZE_SHIFT & SIZE_MOST) * SIZE_UNIT;
 	/* The caller's record is not inside this frame. */
 	if (cfa == bp || outer - sp < cfa - sp || address < LOWEST ||
 	    address >> CPU_USER_BITS != 0 || !(look_at_code(address, sandboxed) & AFTER_CALL))
 		return 0;
-	if (facts & LEAVES)
+	if (facts & LEAVES || (facts >> DROP_SHIFT && locals == (facts >> DROP_SHIFT) * DROP_UNIT))
 		return cfa;
 	for (const uintptr_t *word = (const uintptr_t *)sp; word < record; word++) {
 		/* What points into the frame itself is no code. */
