@@ -51,6 +51,7 @@ install:
 	@viewer/install
 	@$(NINJA) -C $(BUILD_INSTALL)
 	DESTDIR="$(DESTDIR)" $(MESON) install --no-rebuild -C $(BUILD_INSTALL)
+	@test -n "$(DESTDIR)" || ! test -w /etc/ld.so.cache || /sbin/ldconfig # or the loader finds no new library
 	@ocaml/install "$(BUILD_INSTALL)" "$(PREFIX)" "$(DESTDIR)"
 
 # The Debian packages, in $(BUILD)/packages.

@@ -61,6 +61,14 @@ def files():
 
 
 @case
+def loader_learns_of_the_libraries():
+    """Programs find them right after the installation. (Where the machine's own places are written to,
+    only what make would do can be looked at.)"""
+    text = run(["make", "-C", SOURCE, "-n", "install"]).out.decode()
+    check("test -n \"\" || ! test -w /etc/ld.so.cache || /sbin/ldconfig" in text, text)
+
+
+@case
 def no_build_paths():
     stage, _ = install()
     for name in files_below(stage):
