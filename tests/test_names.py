@@ -194,6 +194,29 @@ def functions_of_java(option):
 
 
 @case
+def map_of_somebody_else():
+    """Anybody may write /tmp/perf-PID.map. As root, too, it names nothing unless it is the process's user's."""
+    need_code()
+    if os.geteuid():
+        raise Skip("only root can give a file away")
+    with Folder() as here:
+        recorder = subprocess.Popen([MAYFLY, "record", "-q", "-f", "-x", "-o", here / "t.mayfly", "--",
+                                     program("jit_map"), "map", "wait"], env=environment(), cwd=here / ".",
+                                    stdout=subprocess.PIPE)
+        path = recorder.stdout.readline().decode().strip()
+        try:
+            os.chown(path, 65534, 65534)
+        finally:
+            open(here / "go", "w").close()
+            recorder.communicate(timeout=TIMEOUT)
+            os.unlink(path)
+        same(recorder.returncode, 0, "record")
+        rows = report(here / "t.mayfly", "--metric", "leaked", "--by", "function")["rows"]
+        names = [row["function"] for row in rows]
+        check("main" in names and "compiled" not in names, names)
+
+
+@case
 def without_a_map():
     need_code()
     with Folder() as here:
