@@ -7,7 +7,8 @@
  *
  * in hexadecimal digits. Code may be moved and its place used again: a later line replaces what an
  * earlier one said, and so it is in jit-PID.dump (jit_dump.h). The files are another program's, so
- * nothing in them is trusted.
+ * nothing in them is trusted. They are read from their ends, so that each frame is named once: were
+ * every line about all frames, a large file would take hours otherwise.
  */
 #include "record/jit_names.h"
 
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "format/numbering.h"
 #include "record/jit_dump.h"
 
 #define LONGEST_NAME 4096
@@ -27,7 +29,11 @@ struct jit_frame {
 
 struct jit_list {
 	struct jit_frame *frame; /* by address */
+	size_t *next; /* itself; or, of a named one, one nearer to the next without a name */
 	size_t count;
+	struct jit_code *code; /* of jit-PID.dump */
+	size_t codes, room;
+	bool memory; /* there was enough */
 };
 
 static int compare_addresses(const void *a, const void *b)
@@ -40,9 +46,9 @@ static int compare_addresses(const void *a, const void *b)
 /* The code frames without name and module. False: out of memory. */
 static bool frames_outside(const struct recording *r, struct jit_list *list)
 {
-	list->count = 0;
 	list->frame = malloc((r->frames + 1) * sizeof(*list->frame));
-	if (!list->frame)
+	list->next = malloc((r->frames + 1) * sizeof(*list->next));
+	if (!list->frame || !list->next)
 		return false;
 	for (size_t i = 0; i < r->frames; i++) {
 		const struct recording_frame *f = &r->frame[i];
@@ -52,6 +58,8 @@ static bool frames_outside(const struct recording *r, struct jit_list *list)
 			    (struct jit_frame){.address = f->address, .frame = (uint32_t)i};
 	}
 	qsort(list->frame, list->count, sizeof(*list->frame), compare_addresses);
+	for (size_t i = 0; i <= list->count; i++)
+		list->next[i] = i;
 	return true;
 }
 
@@ -69,6 +77,26 @@ static size_t first_frame(const struct jit_list *list, uint64_t start)
 			high = middle;
 	}
 	return low;
+}
+
+/* The first frame from this one on that has no name yet. */
+static size_t first_unnamed(struct jit_list *list, size_t i)
+{
+	while (list->next[i] != i)
+		i = list->next[i] = list->next[list->next[i]];
+	return i;
+}
+
+/* Names the frames in it that no later code has named. */
+static void name_by(struct jit_list *list, const struct jit_code *code)
+{
+	size_t i = first_unnamed(list, first_frame(list, code->start));
+
+	while (i < list->count && list->frame[i].address - code->start < code->size) {
+		list->frame[i].code = *code;
+		list->next[i] = i + 1;
+		i = first_unnamed(list, i);
+	}
 }
 
 /* ---- perf-PID.map ---- */
@@ -94,31 +122,28 @@ static bool take_hex(const char **at, const char *end, uint64_t *number)
 	return true;
 }
 
-static void take_map_line(const struct jit_list *list, const char *line, const char *end)
+static void take_map_line(struct jit_list *list, const char *line, const char *end)
 {
-	uint64_t start, size;
+	struct jit_code code = {0};
 
-	if (!take_hex(&line, end, &start) || !take_hex(&line, end, &size) || line == end)
+	if (!take_hex(&line, end, &code.start) || !take_hex(&line, end, &code.size) || line == end)
 		return;
-	for (size_t i = first_frame(list, start);
-	     i < list->count && list->frame[i].address - start < size; i++) {
-		list->frame[i].code.name = line;
-		list->frame[i].code.name_length =
-		    (size_t)(end - line < LONGEST_NAME ? end - line : LONGEST_NAME);
-	}
+	code.name = line;
+	code.name_length = (size_t)(end - line < LONGEST_NAME ? end - line : LONGEST_NAME);
+	name_by(list, &code);
 }
 
-static void read_map(const struct jit_list *list, const char *map, size_t size)
+static void read_map(struct jit_list *list, const char *map, size_t size)
 {
-	const char *line = map, *end = map + size;
+	const char *end = map + size, *line;
 
-	while (line < end) {
-		const char *stop = memchr(line, '\n', (size_t)(end - line));
+	for (; end > map; end = line - 1) {
+		const char *before = memrchr(map, '\n', (size_t)(end - map));
 
-		if (!stop)
-			stop = end;
-		take_map_line(list, line, stop);
-		line = stop + 1;
+		line = before ? before + 1 : map;
+		take_map_line(list, line, end);
+		if (!before)
+			break;
 	}
 }
 
@@ -126,11 +151,23 @@ static void read_map(const struct jit_list *list, const char *map, size_t size)
 
 static void take_code(void *context, const struct jit_code *code)
 {
-	const struct jit_list *list = context;
+	struct jit_list *list = context;
 
-	for (size_t i = first_frame(list, code->start);
-	     i < list->count && list->frame[i].address - code->start < code->size; i++)
-		list->frame[i].code = *code;
+	list->memory = list->memory &&
+		       array_reserve(&list->code, &list->room, list->codes, sizeof(*list->code));
+	if (list->memory)
+		list->code[list->codes++] = *code;
+}
+
+/* False: no memory. */
+static bool read_dump(struct jit_list *list, const uint8_t *dump, size_t size)
+{
+	list->memory = true;
+	if (!jit_dump_read(dump, size, take_code, list) || !list->memory)
+		return false;
+	while (list->codes)
+		name_by(list, &list->code[--list->codes]);
+	return true;
 }
 
 /* ---- names ---- */
@@ -239,14 +276,16 @@ int jit_names_add(struct recording *r, const struct jit_files *files)
 
 	if (map || dump)
 		memory = frames_outside(r, &list);
+	/* First the one that has lines, too. */
+	if (memory && dump)
+		memory = read_dump(&list, (const uint8_t *)dump, dump_size);
 	if (memory && map)
 		read_map(&list, map, map_size);
-	/* It has lines, too. */
-	if (memory && dump)
-		memory = jit_dump_read((const uint8_t *)dump, dump_size, take_code, &list);
 	if (memory)
 		memory = name_frames(r, &list);
 	free(list.frame);
+	free(list.next);
+	free(list.code);
 	free(map);
 	free(dump);
 	return memory ? 0 : MAYFLY_E_MEMORY;
