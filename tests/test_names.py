@@ -190,7 +190,7 @@ def functions_of_java(option):
             same(numbers, [numbers[0] - i for i in range(len(numbers))] if numbers else [], stack)
             check(any("JavaMain" in name for name in stack), "main is missing", stack)
         print("# %d samples with whole stacks, %d cut" % (whole, cut))
-        check(whole > 2000 and cut < whole / 20, "few whole stacks", whole, cut)
+        check(whole > 2000 and cut < whole / 10, "few whole stacks", whole, cut)
 
 
 @case

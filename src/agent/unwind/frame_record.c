@@ -50,7 +50,9 @@
 #define LOWEST	   65536u	 /* no code is below it */
 #define PIECE	   512ul	 /* bytes of code that are copied at a time */
 #define PIECES	   128u
-#define STEPS	   1000u /* instructions */
+#define STEPS	   2000u /* instructions */
+#define SEEN_BYTES                                                                                 \
+	8192u /* of code, from pc on, of which each instruction is looked at once or twice */
 #define WAYS	   64u
 #define STEP_PIECE 128u /* bytes of them that are copied at a time */
 
@@ -110,7 +112,22 @@ struct ways {
 	uintptr_t place[WAYS];
 	bool moved[WAYS], called[WAYS];
 	unsigned count, taken;
+	uint8_t seen[4][SEEN_BYTES / 8]; /* with the stack pointer moved: 1; after a call: 2 */
 };
+
+/* Whether it has been here, with as much to find as now. */
+static bool seen_before(struct ways *w, uintptr_t offset, bool moved, bool called)
+{
+	uint8_t bit = (uint8_t)(1u << offset % 8), all;
+
+	if (offset >= SEEN_BYTES)
+		return false;
+	offset /= 8;
+	all = w->seen[0][offset] | (moved ? w->seen[1][offset] : 0) |
+	      (called ? w->seen[2][offset] : 0) | (moved && called ? w->seen[3][offset] : 0);
+	w->seen[moved + 2 * called][offset] |= bit;
+	return all & bit;
+}
 
 static bool add_way(struct ways *w, uintptr_t place, bool moved, bool called)
 {
@@ -132,6 +149,7 @@ static bool add_way(struct ways *w, uintptr_t place, bool moved, bool called)
 static unsigned way_out(uintptr_t pc)
 {
 	struct ways ways = {.count = 0};
+	uintptr_t from = pc;
 	bool moved = false, called = false;
 	uint8_t code[STEP_PIECE];
 	uintptr_t start = 0;
@@ -146,7 +164,9 @@ static unsigned way_out(uintptr_t pc)
 				return 0;
 		}
 		next = (struct cpu_next){0};
-		step = cpu_step_code(code + (pc - start), &next);
+		step = seen_before(&ways, pc - from, moved, called)
+			   ? CPU_STEP_STOP
+			   : cpu_step_code(code + (pc - start), &next);
 		if (step == CPU_STEP_LEAVES && !called)
 			return LEAVES;
 		if (step == CPU_STEP_DROPS && !moved && next.locals % DROP_UNIT == 0 &&
