@@ -20,7 +20,7 @@ enum { UNIT = 8, AREA = 1 << 16, SESSIONS = 20 };
 
 struct tally {
 	uint64_t allocs, promotes, moves, resizes, deallocs, discards;
-	uint64_t last_id, last_size, most;
+	uint64_t last_id, last_size, last_samples, most;
 	uint64_t by_samples[64];	/* of blocks with so many samples, capped */
 	uint64_t samples[8], blocks[8]; /* by kind */
 	uintptr_t last_block;
@@ -40,6 +40,7 @@ static void *on_alloc(void *client, const struct mayfly_memprof_block *block)
 	t->last_id = block->id;
 	t->last_block = block->block;
 	t->last_size = block->size;
+	t->last_samples = block->n_samples;
 	t->last_depth = block->depth;
 	if (block->depth)
 		memcpy(t->frames, block->frames,
