@@ -13,8 +13,9 @@
  * has inlined everywhere if it is its own.
  *
  * Anything else: they count after the call, as any allocator may have asked malloc for the block. If so
- * it was seen there: the hook has changed the countdown or, in exact mode, has recorded this address. So
- * each byte counts once, whichever allocators PYTHONMALLOC selects.
+ * it was seen there: the hook has moved the thread's position or, in exact mode, has recorded this
+ * address. So each byte counts once, whichever allocators PYTHONMALLOC selects. (The countdown does not
+ * tell: a block of the interval or more is recorded without it.)
  *
  * The wrappers get and pass on the context of the allocator underneath, so that a thread that reads
  * the table of functions while it changes calls a right pair.
@@ -33,6 +34,7 @@
 
 #define SMALL_MOST  512u
 #define DEBUG_BYTES 16u /* that PYTHONMALLOC=debug puts before a block */
+#define DEBUG_MOST  2u	/* times: pymalloc's larger blocks come from a domain that does so, too */
 #define FLAGS	    (SPOOL_HEAP_POOL_MAPPED << SPOOL_FLAG_HEAP_SHIFT)
 
 /* PyMemAllocatorEx */
@@ -59,8 +61,16 @@ static bool is_recorded(const void *block)
 	const struct writer *w = self.writer;
 	uint64_t address = (uintptr_t)block;
 
-	return w && (w->last_address == SPOOL_TURN(address) ||
-		     w->last_address == SPOOL_TURN(address - DEBUG_BYTES));
+	for (uint32_t k = 0; w && k <= DEBUG_MOST; k++)
+		if (w->last_address == SPOOL_TURN(address - k * DEBUG_BYTES))
+			return true;
+	return false;
+}
+
+/* Every allocation that malloc's hooks see changes it, unless it is recorded exactly. */
+static inline uint64_t position(void)
+{
+	return sampler_position(&self.sampler);
 }
 
 static COLD void *slow_alloc(void *block, size_t size)
@@ -76,12 +86,11 @@ static COLD void *slow_alloc(void *block, size_t size)
 	return block;
 }
 
-/* `before`: the countdown before the allocator was called. A tail call, so that the caller's frame
- * is the interpreter's. */
+/* `before`: the position before the allocator was called. A tail call, so that the caller's frame is the
+ * interpreter's. */
 static INLINE void *allocated(void *block, size_t size, uint64_t before)
 {
-	if (size > SMALL_MOST || self.sampler.left != before || !block ||
-	    LIKELY(path_covered(size)))
+	if (position() != before || !block || LIKELY(path_covered(size)))
 		return block;
 	return slow_alloc(block, size);
 }
@@ -110,11 +119,11 @@ static COLD void *sampled_resize(const struct allocator *a, void *context, void 
 	bool moved;
 
 	sampled_resize_begin(&resize, key_of(block));
-	before = self.sampler.left;
+	before = position();
 	result = a->realloc(context, block, size);
 	moved = result || !size;
 	sampled_resize_end(&resize, NULL, moved ? 0 : size, at);
-	if (result && size <= SMALL_MOST && self.sampler.left == before && !path_covered(size))
+	if (result && position() == before && !path_covered(size))
 		sampled_block(key_of(result), size, at, FLAGS | SPOOL_FLAG_REALLOC, 0);
 	return result;
 }
@@ -129,7 +138,7 @@ static COLD void *exact_resize(const struct allocator *a, void *context, void *b
 	result = a->realloc(context, block, size);
 	if (!result)
 		exact_resize_end(&resize, NULL, size, at);
-	else if (size <= SMALL_MOST && !is_recorded(result))
+	else if (!is_recorded(result))
 		exact_resize_end(&resize, key_of(result), size, at);
 	return result;
 }
@@ -137,7 +146,7 @@ static COLD void *exact_resize(const struct allocator *a, void *context, void *b
 static INLINE void *resized(const struct allocator *a, void *context, void *block, size_t size,
 			    const struct walk_start *at)
 {
-	uint64_t before = self.sampler.left;
+	uint64_t before = position();
 	void *result;
 
 	if (UNLIKELY(agent_exact) && block)
@@ -145,7 +154,7 @@ static INLINE void *resized(const struct allocator *a, void *context, void *bloc
 	if (UNLIKELY(live_maybe(key_of(block))) && block)
 		return sampled_resize(a, context, block, size, at);
 	result = a->realloc(context, block, size);
-	if (size > SMALL_MOST || self.sampler.left != before || !result || path_covered(size))
+	if (position() != before || !result || path_covered(size))
 		return result;
 	if (agent_exact && !is_recorded(result))
 		exact_pool_alloc(key_of(result), size, at, 0);
@@ -170,7 +179,7 @@ static INLINE void settle(enum domain which)
 		uint64_t before;                                                                   \
                                                                                                    \
 		settle(which);                                                                     \
-		before = self.sampler.left;                                                        \
+		before = position();                                                               \
 		return allocated(under[which].malloc(context, size), size, before);                \
 	}                                                                                          \
 	static void *domain##_calloc(void *context, size_t count, size_t size)                     \
@@ -178,7 +187,7 @@ static INLINE void settle(enum domain which)
 		uint64_t before;                                                                   \
                                                                                                    \
 		settle(which);                                                                     \
-		before = self.sampler.left;                                                        \
+		before = position();                                                               \
 		return allocated(under[which].calloc(context, count, size), count * size, before); \
 	}                                                                                          \
 	static void *domain##_realloc(void *context, void *block, size_t size)                     \
@@ -271,10 +280,10 @@ static void *move_to_malloc(const struct allocator *a, void *block, size_t size)
 	static __attribute__((noinline)) void *domain##_small_realloc(void *context, void *block,  \
 								      size_t size)                 \
 	{                                                                                          \
-		uint64_t before = self.sampler.left;                                               \
+		uint64_t before = position();                                                      \
 		void *result = under[which].realloc(context, block, size);                         \
                                                                                                    \
-		if (UNLIKELY(self.sampler.left != before) || LIKELY(path_covered(size)))           \
+		if (UNLIKELY(position() != before) || LIKELY(path_covered(size)))                  \
 			return result;                                                             \
 		return domain##_slow_realloc(block, size, result);                                 \
 	}                                                                                          \
