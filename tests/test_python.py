@@ -345,9 +345,8 @@ def libpython():
 
 @cases(["-x", "--interval=256"])
 def a_libpython_that_is_opened_later(option):
-    """And closed, while the program goes on allocating."""
     words = ["lists", "texts", "generators"]
-    command = [program("embed_python"), libpython(), APP, *words]
+    command = [program("embed_python"), "local", "1", libpython(), APP, *words]
     trace = folder / "embedded.mayfly"
     unchanged(command, trace, option, "--force")
     sane(trace, 100)
@@ -355,6 +354,42 @@ def a_libpython_that_is_opened_later(option):
     for name in ("list", "slots", "bytes", "string", "generator"):
         near(held.get(name, {"estimate": 0})["estimate"], HELD[name], name, 0.02 if option == "-x" else 0.25)
     check("pool-mapped" in mayfly("info", trace).text, "no blocks of pymalloc")
+
+
+# Code objects that come and go in the same memory, in files of the number of times that the library was opened.
+REOPENED = """import os
+kept = []
+time = int(os.environ.get("TIME", 0))
+os.environ["TIME"] = str(time + 1)
+for i in range(50):
+    exec(compile("\\n" * i + "def f(): kept.append([bytes(200 + k) for k in range(300)])\\nf()\\n",
+                 "%d_%d.py" % (time, i), "exec"), {"kept": kept})
+    kept.clear()
+os.write(1, b"%d\\n" % time)
+"""
+
+
+@cases([how + " " + option for how in ("local", "global") for option in ("-x", "--interval=128")] +
+       ["local -x PYTHONMALLOC=pymalloc", "local --interval=128 PYTHONMALLOC=debug"])
+def a_libpython_that_is_closed_and_opened_again(words):
+    """The program allocates when it is closed, and a new interpreter takes PYTHONMALLOC's allocators again."""
+    mode, option, *setting = words.split()
+    trace = folder / "reopened.mayfly"
+    unchanged([program("embed_python"), mode, "3", libpython(), "-c", REOPENED], trace, option, "--force",
+              env=dict(os.environ, **dict(s.split("=") for s in setting)))
+    sane(trace, 100)
+    found = collections.defaultdict(dict)
+    for row in report(trace, "--metric", "allocated", "--by", "line", "--all", "--show", r"_[0-9]+\.py")["rows"]:
+        named = re.fullmatch(r"(\d+)_(\d+)\.py", row["file"] or "")
+        if named and row["function"] != "<module>":
+            time, i = map(int, named.groups())
+            same(row["line"], i + 1, "line of file %d" % i)
+            found[time][i] = found[time].get(i, 0) + row["self"]["bytes"]["estimate"]
+    same(sorted(found), [0, 1, 2], "interpreters with lines")
+    for time, files in found.items():
+        same(len(files), 50, "files of interpreter %d" % time)
+        for i, size in files.items():
+            near(size, found[0][0], "file %d of interpreter %d" % (i, time), 0.1)
 
 
 @cases(["test_gc", "test_generators"])

@@ -364,12 +364,23 @@ static COLD void find_out(enum domain which)
 	set_allocator(which, &now);
 }
 
+static uint32_t times_up; /* the interpreter was found to be up */
+
+/* An interpreter that was started anew may have put back what was underneath. Anything else may be an
+ * allocator around ours, from the program. */
+static bool is_underneath(const struct allocator *a, enum domain which)
+{
+	return a->malloc == under[which].malloc && a->context == under[which].context;
+}
+
 static void wrap(enum domain which, bool again)
 {
 	struct allocator now, wrapped = any_wrappers[which];
 
 	get_allocator(which, &now);
-	if (!now.malloc || (again && is_around_ours(&now, which)))
+	if (!now.malloc)
+		return;
+	if (again && (is_around_ours(&now, which) || (times_up && !is_underneath(&now, which))))
 		return;
 	atomic_store(&settled[which], false);
 	under[which] = now;
@@ -388,7 +399,7 @@ static void unwrap(enum domain which)
 
 void pymalloc_unwrap(void)
 {
-	atomic_store(&python_code_frees_seen, false);
+	python_code_see_frees(0);
 	unwrap(DOMAIN_MEM);
 	unwrap(DOMAIN_OBJ);
 }
@@ -406,6 +417,7 @@ void pymalloc_wrap_again(void)
 	wrap(DOMAIN_MEM, true);
 	wrap(DOMAIN_OBJ, true);
 	/* The interpreter is up: its allocators stay. */
+	times_up++;
 	if (agent_exact)
-		atomic_store(&python_code_frees_seen, true);
+		python_code_see_frees(times_up);
 }

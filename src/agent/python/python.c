@@ -128,13 +128,20 @@ static const char *own_state(void)
 
 /* ---- the stack ---- */
 
+static _Atomic bool is_up; /* and its allocators are wrapped */
+
 /* When the interpreter is up, PYTHONMALLOC may have replaced its allocators. */
 static void wrap_again(const char *thread)
 {
-	static _Atomic bool done;
-
-	if (thread == python.thread() && !atomic_exchange(&done, true))
+	if (thread == python.thread() && !atomic_exchange(&is_up, true))
 		pymalloc_wrap_again();
+}
+
+/* The program may start the interpreter anew, which then replaces them again. */
+static COLD void is_down(void)
+{
+	atomic_store(&is_up, false);
+	python_code_see_frees(0);
 }
 
 static _Atomic uint32_t known_to; /* the process whose spool has the places */
@@ -161,6 +168,8 @@ static void python_mix(struct writer *w)
 		take_chain(&t, thread);
 	if (t.chain->frames)
 		wrap_again(thread);
+	else if (UNLIKELY(!thread) && !python.is_initialized())
+		is_down();
 	mixed_make(&w->mixing->mixed, w);
 	if (!w->is_mixed) { /* the packet's stack is the native one */
 		w->is_mixed = true;

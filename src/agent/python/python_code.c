@@ -36,9 +36,9 @@ struct code {
 	uintptr_t file, name, lines;
 	uint64_t hash; /* of the table of lines, the name, the first line */
 	uint64_t number;
-	uint64_t units;		 /* instructions */
-	_Atomic bool compared;	 /* and not freed since; counts if python_code_frees_seen */
-	_Atomic uint8_t known[]; /* bits: the place of this instruction is in the spool */
+	uint64_t units;		   /* instructions */
+	_Atomic uint32_t compared; /* python_code_frees_seen when it was; 0: freed since */
+	_Atomic uint8_t known[];   /* bits: the place of this instruction is in the spool */
 };
 
 /* By the object's address: open addressing, about half full at most. Only a thread with the lock
@@ -48,7 +48,7 @@ struct codes {
 	_Atomic(struct code *) slot[];
 };
 
-_Atomic bool python_code_frees_seen;
+_Atomic uint32_t python_code_frees_seen;
 _Atomic uint32_t python_code_frees;
 _Atomic uint8_t python_code_filter[PYTHON_CODE_FILTER];
 
@@ -199,7 +199,10 @@ static __attribute__((noinline)) struct code *compare_code(struct code *there, c
 	};
 
 	if (LIKELY(there && same_code(there, &seen))) {
-		atomic_store_explicit(&there->compared, true, memory_order_relaxed);
+		atomic_store_explicit(
+		    &there->compared,
+		    atomic_load_explicit(&python_code_frees_seen, memory_order_relaxed),
+		    memory_order_relaxed);
 		return there;
 	}
 	if (!agent_lock(&lock))
@@ -214,8 +217,10 @@ static inline struct code *find_code(const char *object)
 	struct codes *t = atomic_load_explicit(&table, memory_order_acquire);
 	struct code *there = t ? atomic_load(slot_of(t, object)) : NULL;
 
-	if (LIKELY(there && atomic_load_explicit(&there->compared, memory_order_relaxed) &&
-		   atomic_load_explicit(&python_code_frees_seen, memory_order_relaxed)))
+	uint32_t seen = atomic_load_explicit(&python_code_frees_seen, memory_order_relaxed);
+
+	if (LIKELY(seen && there &&
+		   atomic_load_explicit(&there->compared, memory_order_relaxed) == seen))
 		return there;
 	return compare_code(there, object);
 }
@@ -227,8 +232,14 @@ COLD void python_code_maybe_freed(const void *block)
 
 	if (!there)
 		return;
-	atomic_store_explicit(&there->compared, false, memory_order_relaxed);
+	atomic_store_explicit(&there->compared, 0, memory_order_relaxed);
 	atomic_fetch_add_explicit(&python_code_frees, 1, memory_order_release);
+}
+
+void python_code_see_frees(uint32_t time)
+{
+	atomic_store(&python_code_frees_seen, time);
+	atomic_fetch_add(&python_code_frees, 1);
 }
 
 COLD void python_code_forget_latest(struct python_code_latest *latest)
@@ -370,7 +381,7 @@ uint64_t python_code_find(struct writer *w, struct python_code_latest *latest, c
 			  uintptr_t instruction)
 {
 	size_t k = instruction / 2 % PYTHON_CODE_LATEST;
-	bool frees_seen = atomic_load_explicit(&python_code_frees_seen, memory_order_relaxed);
+	bool frees_seen = atomic_load_explicit(&python_code_frees_seen, memory_order_relaxed) != 0;
 	uint64_t unit = (instruction - (uintptr_t)object - python_layout.code_bytecode) / 2;
 	struct code *code;
 	uint64_t address;

@@ -26,7 +26,7 @@ struct python_code_latest {
 	} of[PYTHON_CODE_LATEST];
 };
 
-/* Known code objects that were freed. */
+/* Changes when a known code object is freed, and with python_code_frees_seen. */
 HIDDEN extern _Atomic uint32_t python_code_frees;
 
 uint64_t python_code_find(struct writer *w, struct python_code_latest *latest, const char *code,
@@ -53,9 +53,9 @@ static inline uint64_t python_code_address(struct writer *w, struct python_code_
 	return python_code_find(w, latest, code, instruction);
 }
 
-/* Set when each free of an object goes through python_code_freed(), for good unless it is unset for
- * good. */
-HIDDEN extern _Atomic bool python_code_frees_seen;
+/* While each free of an object goes through python_code_freed(): a number, another one each time. Else 0. */
+HIDDEN extern _Atomic uint32_t python_code_frees_seen;
+void python_code_see_frees(uint32_t time);
 
 /* By bits of the address: there may be a known code object. */
 #define PYTHON_CODE_FILTER 4096u
