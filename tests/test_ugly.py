@@ -764,5 +764,16 @@ def dormant():
         same(as_json("info", "--json", here.files()[0])["samples"], 0, "samples")
 
 
+@cases(["-x", "--interval=64"])
+def a_return_address_that_is_none(option):
+    """The stack ends there, and no record is lost."""
+    with Folder() as here:
+        unchanged([program("cut_stack")], here / "t.mayfly", option)
+        facts = sane(here / "t.mayfly", 3000)
+        check(facts["complete"], "the spool was damaged")
+        check(facts["truncated_stacks"] >= 3000, "only", facts["truncated_stacks"], "stacks are cut")
+        check("allocate" in rows(here / "t.mayfly", "--metric", "allocated"), "the frame before is not known")
+
+
 if __name__ == "__main__":
     main()

@@ -743,6 +743,8 @@ static __attribute__((noinline)) enum ending step_coded(struct pass *p, uint64_t
 	case CODE_WIDE:
 		return step_wide(p) ? GO_ON : CUT;
 	case CODE_UNKNOWN:
+		if (p->pc >> CPU_USER_BITS != 0)
+			return CUT;
 		/* The loader's entry code has no CFI, but it is the root: its frame is the first on
 		 * the main stack. */
 		if (main_stack_end - p->sp <= ENTRY_FRAME_MOST) {
@@ -836,8 +838,10 @@ static inline bool run_walk(struct pass *p)
 			ending = step_coded(p, entry >> OFFSET_SHIFT);
 			if (ending != GO_ON) {
 				p->truncated = ending == CUT;
-				/* The frame where it was cut is known. */
-				if (ending == CUT && p->out == out)
+				/* The frame where it was cut is known, if its address is one of code.
+				 * Others come from a stack that is partly that of a suspended
+				 * coroutine; with its top bit set, one would be taken for a mark. */
+				if (ending == CUT && p->out == out && pc >> CPU_USER_BITS == 0)
 					advance_out(p);
 				return false;
 			}
