@@ -247,6 +247,52 @@ def python_frames_stand_between_c_frames():
     check(names.index("sort") - names.index("key") > 2, "no C between key and sort", stack)
 
 
+GREENLETS = """import greenlet, os, threading
+kept = []
+def nested(depth, then):
+    max([0], key=lambda _: nested(depth - 1, then) if depth else (then(), 0)[1])
+def run():
+    home = greenlet.getcurrent()
+    def body(n):
+        for i in range(20):
+            kept.append(bytearray(3000 + n))
+            nested(n, home.switch)
+    all = [greenlet.greenlet(body) for _ in range(10)]
+    for n, g in enumerate(all):  # each from another depth of the C stack
+        nested(n, lambda: g.switch(n))
+    for i in range(20):
+        nested(20, lambda: bytearray(100))  # over what they were started from
+        for n, g in enumerate(all):
+            nested(9 - n, g.switch)
+threads = [threading.Thread(target=run) for _ in range(3)]
+for t in threads:
+    t.start()
+for t in threads:
+    t.join()
+print(len(kept), flush=True)
+os._exit(0)
+"""
+
+
+@cases(["-x", "--interval=256"])
+def a_greenlet_has_its_own_frames(option):
+    """Its part of the C stack comes and goes, and what lies outside of it is another's."""
+    version()
+    if run([PYTHON, "-c", "import greenlet"]).code:
+        raise Skip("python3-greenlet is not installed")
+    trace = folder / "greenlets.mayfly"
+    unchanged([PYTHON, "-c", GREENLETS], trace, option, "--force")
+    check(sane(trace, 1000)["complete"], "the spool was damaged")
+    # 600 bytearrays, each an object of 56 bytes and its bytes, and the list.
+    held = [row for row in report(trace, "--metric", "live", "--by", "line", "--all", "--show", "<string>")["rows"]
+            if row["line"] == 9]
+    same({row["function"] for row in held}, {"run.<locals>.body"}, "functions of line 9")
+    near(sum(row["self"]["bytes"]["estimate"] for row in held), 600 * 3061, "line 9", 0.03)
+    for stack in stacks_with(trace, "run.<locals>.body"):
+        python = [f[0] for f in stack if f[1] == "<string>"]
+        check("run" not in python[python.index("run.<locals>.body"):], "the starter below a greenlet:", stack)
+
+
 @case
 def a_deep_recursion_keeps_both_ends():
     trace = recorded("recursion")
