@@ -318,6 +318,25 @@ def the_report_names_the_line():
     check(re.search(r"python_app\.py:%d +lists" % number["list"], text), text)
 
 
+SQL = """import os, sqlite3
+def fill(to):
+    to.execute("create table t(name text)")
+    to.executemany("insert into t values(?)", (("%01000d" % i,) for i in range(20000)))
+base = sqlite3.connect(":memory:")
+fill(base)
+os._exit(0)
+"""
+
+
+@case
+def a_library_of_the_system_is_named_by_the_line_that_calls_it():
+    """SQLite's pages, which the database of a line of Python holds."""
+    trace = recorded("-c", SQL, command=[PYTHON])
+    first = report(trace, "--metric", "live", "--by", "line", "--own-frames")["rows"][0]
+    same((first["file"], first["line"], first["function"]), ("<string>", 4, "fill"), "the first row")
+    check(first["self"]["bytes"]["estimate"] > 20000 * 1000, first)
+
+
 @case
 def an_unknown_python_is_said_to_be_unknown():
     source, program = folder / "other.c", folder / "other"

@@ -165,6 +165,21 @@ static bool is_python_runtime(const char *module)
 	       (strncmp(name, "python3", 7) == 0 && !strstr(name, ".so"));
 }
 
+/* "/usr/lib/x86_64-linux-gnu/libsqlite3.so.0": one of the system's, that an extension calls. Not those in
+ * a folder of their own, which may be a program that has Python in it. */
+static bool is_system_library(const char *path)
+{
+	const char *base = path_base(path);
+
+	if (strncmp(path, "/usr/", 5) == 0)
+		path += 4;
+	if (strncmp(path, "/lib/", 5) != 0 && strncmp(path, "/lib64/", 7) != 0)
+		return false;
+	path = strchr(path + 1, '/') + 1;
+	return path == base || (strchr(path, '/') + 1 == base &&
+				memmem(path, (size_t)(base - path), "-linux-", strlen("-linux-")));
+}
+
 static bool has_python_frame(const struct mayfly_trace *trace)
 {
 	const struct mayfly_info *info = mayfly_trace_info(trace);
@@ -254,7 +269,7 @@ enum code_kind code_kind(struct own_code *own, const struct mayfly_trace *trace,
 	if (kind == CODE_OWN && own->has_python && !is_python(file)) {
 		if (is_python_runtime(module))
 			return CODE_RUNTIME;
-		if (is_installed(module) || is_installed(file))
+		if (is_installed(module) || is_installed(file) || is_system_library(module))
 			return CODE_LIBRARY;
 	}
 	if (kind != CODE_OWN || !begins_with(path_base(module), library_modules))
