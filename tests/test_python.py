@@ -136,7 +136,8 @@ SIZES = "kept = None\nfor n in range(424, 520, 4):\n    for _ in range(2000):\n 
 OF_SIZES = sum(n + 33 for n in range(424, 520, 4)) * 2000
 
 
-@cases([how + " " + option for how in ("pymalloc", "malloc", "pymalloc_debug", "malloc_debug", "mimalloc", "mimalloc_debug")
+@cases([how + " " + option
+        for how in ("pymalloc", "malloc", "pymalloc_debug", "malloc_debug", "mimalloc", "mimalloc_debug")
         for option in ("-x", "--interval=256", "--interval=4096")])
 def each_byte_counts_once_whoever_serves_it(words):
     """Blocks around the limit of 512 bytes, that pymalloc, malloc or mimalloc may serve: by sampling, within five
@@ -152,7 +153,8 @@ def each_byte_counts_once_whoever_serves_it(words):
     more = 48 * 2000 * len(range(424, 520, 4)) if "debug" in allocator else 0
     check(OF_SIZES - 5 * line["stderr"] <= line["estimate"] <= OF_SIZES + more + 5 * line["stderr"], allocator, line,
           "not", OF_SIZES)
-    live = [row["total"]["bytes"]["estimate"] for row in report(trace, "--metric", "live", "--by", "line", "--all")["rows"]
+    live = [row["total"]["bytes"]["estimate"]
+            for row in report(trace, "--metric", "live", "--by", "line", "--all")["rows"]
             if row["file"] == "<string>" and row["line"] == 4]
     check(sum(live) <= 5 * 4096, "blocks that were freed are live:", live)
 
