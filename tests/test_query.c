@@ -1364,6 +1364,68 @@ static void test_timeline(void)
 	}
 }
 
+/* ---- heaps with a rate of their own ---- */
+
+static double upper_end(const struct mayfly_trace *trace, uint32_t heaps)
+{
+	struct mayfly_query q = {.metric = MAYFLY_ALLOCATED,
+				 .max_size = UINT64_MAX,
+				 .to_ns = INT64_MAX,
+				 .max_lifetime_ns = INT64_MAX,
+				 .heaps = heaps};
+	struct mayfly_result *result;
+	double high;
+
+	CHECK(mayfly_query_run(trace, &q, &result) == 0);
+	high = result->total.bytes.high / result->total.bytes.estimate;
+	mayfly_result_free(result);
+	return high;
+}
+
+/* 40 samples of each: malloc's at 2^malloc_log2, a runtime's at 2^runtime_log2. */
+static void check_rates(uint32_t malloc_log2, uint32_t runtime_log2)
+{
+	const struct trace_writer_options options = {.interval_log2 = malloc_log2, .level = 1};
+	struct recording *r = recording_new();
+	struct opened o = {0};
+	struct trace_writer *w = trace_writer_new(&options, r, trace_buffer_sink, &o.buffer);
+	const uint32_t malloc_heap = 1u << MAYFLY_HEAP_MALLOC;
+
+	r->info.interval_bytes = 1u << malloc_log2;
+	r->info.ocaml_interval_bytes = 1u << runtime_log2;
+	r->info.ocaml_rate = 8.0 / (1u << runtime_log2);
+	r->info.duration_ns = 1000;
+	r->info.complete = true;
+	recording_thread(r, 1, 0);
+	for (int i = 0; i < 80; i++) {
+		bool runtime = i & 1;
+		struct trace_block b = {
+		    .size = 24,
+		    .hits = 1,
+		    .interval_log2 = (uint8_t)(runtime ? runtime_log2 : malloc_log2),
+		    .flags = runtime ? MAYFLY_HEAP_OCAML_MINOR << MAYFLY_FLAG_HEAP_SHIFT : 0};
+		uint64_t serial;
+
+		CHECK(trace_writer_alloc(w, i, &b, &serial) == 0);
+	}
+	CHECK(trace_writer_finish(w) == 0);
+	trace_writer_free_all(w);
+	recording_free(r);
+	CHECK(mayfly_trace_open(o.buffer.bytes, o.buffer.used, &o.trace) == 0);
+	/* Two standard errors of 40 samples are a third. */
+	CHECK(upper_end(o.trace, MAYFLY_HEAPS_OCAML) < 1.6);
+	CHECK(upper_end(o.trace, malloc_heap) < 1.6);
+	CHECK(upper_end(o.trace, 0) < 1.6);
+	close_opened(&o);
+}
+
+/* What may be unseen in a heap depends on its own rate. */
+static void test_rates_of_heaps(void)
+{
+	check_rates(19, 12);
+	check_rates(12, 23);
+}
+
 /* ---- speed ---- */
 
 /* 33,000 nodes in stacks of 60 frames, 6,000 samples: what a large program's sampled trace has. */
@@ -1489,6 +1551,7 @@ int main(void)
 	RUN(test_matchers_asked_once);
 	RUN(test_summary);
 	RUN(test_timeline);
+	RUN(test_rates_of_heaps);
 	RUN(test_speed);
 	RUN(test_many_events);
 	DONE();

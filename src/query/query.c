@@ -80,7 +80,10 @@ bool query_choose(struct query_state *s, const struct mayfly_trace *trace,
 	}
 	s->exact = (s->info->mode == MAYFLY_EXACT && !s->info->thinned) ||
 		   (s->info->snapshot_ns && !trace->sum_errors);
-	s->largest_interval = s->info->interval_bytes;
+	/* A runtime's heap has a rate of its own. */
+	s->largest_interval = query_of_ocaml(s) && !query_of_heaps(s, (uint32_t)~MAYFLY_HEAPS_OCAML)
+				  ? s->info->ocaml_interval_bytes
+				  : s->info->interval_bytes;
 	query_text(s, ""); /* is number 0 */
 	return !s->error && query_filter_nodes(s) && query_filter_threads(s) &&
 	       query_prepare_labels(s);

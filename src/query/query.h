@@ -338,11 +338,15 @@ static inline bool query_by_node(const struct mayfly_query *q)
 	return grouping_of(q->by).flags & GROUPING_BY_NODE;
 }
 
-/* Whether blocks in OCaml's heaps may count. */
+/* Whether blocks in these heaps may count: a bit each. */
+static inline bool query_of_heaps(const struct query_state *s, uint32_t heaps)
+{
+	return !s->query->heaps || s->query->heaps & heaps;
+}
+
 static inline bool query_of_ocaml(const struct query_state *s)
 {
-	return s->info->ocaml_interval_bytes &&
-	       (!s->query->heaps || s->query->heaps & MAYFLY_HEAPS_OCAML);
+	return s->info->ocaml_interval_bytes && query_of_heaps(s, MAYFLY_HEAPS_OCAML);
 }
 
 static inline bool query_at_peak(const struct mayfly_query *q)
@@ -459,7 +463,7 @@ size_t query_first_chunk(const struct query_state *s);
 /* The sum of a slot while sums are integers; NULL: out of memory. */
 struct plain *query_plain(struct query_state *s, uint32_t slot);
 struct fate query_fate(const struct cursor_batch *b, size_t event, size_t freed);
-/* Raises s->largest_interval to that of the batch's allocations. */
+/* Raises s->largest_interval to that of the batch's allocations in heaps that count. */
 void query_note_intervals(struct query_state *s, const struct cursor_batch *b);
 bool query_lifetime_fits(const struct mayfly_query *q, int64_t lifetime);
 

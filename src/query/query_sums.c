@@ -315,10 +315,11 @@ static bool add_forever(struct gather *g, uint64_t number, const struct cursor_b
 void query_note_intervals(struct query_state *s, const struct cursor_batch *b)
 {
 	for (size_t i = 0; i < b->e.allocs; i++) {
-		double interval =
-		    trace_interval(s->trace, b->e.alloc_flags[i], b->e.interval_log2[i]);
+		uint32_t flags = b->e.alloc_flags[i];
+		double interval = trace_interval(s->trace, flags, b->e.interval_log2[i]);
 
-		if (b->e.hits[i] > 0 && s->largest_interval < interval)
+		if (b->e.hits[i] > 0 && s->largest_interval < interval &&
+		    query_of_heaps(s, 1u << MAYFLY_FLAG_HEAP(flags)))
 			s->largest_interval = interval;
 	}
 }
