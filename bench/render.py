@@ -691,7 +691,7 @@ def readme_events(parts):
 
 # ---- what is there already
 
-EARLIER = " **Of an earlier build of the agent than the sections above or below.**"
+EARLIER = " **Measured with an earlier build of the agent.**"
 
 
 def sections(text):
