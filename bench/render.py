@@ -714,7 +714,7 @@ def join_rows(old, new):
     """Rows of tables of targets: by what they are about."""
     rows = {first_cell(row): row for row in old + new if row.startswith("| ")}
     head, *rest = rows.values()
-    return ["", "Rows of parts that are of an earlier build, below, are of that build and its machine.", "", head,
+    return ["", "Where a section below was measured with an earlier build, its rows here are of that build, too.", "", head,
             "|---|---:|---:|", *rest, ""]
 
 
