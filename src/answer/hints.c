@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "answer/figures.h"
+#include "answer/own_code.h"
 #include "answer/text_format.h"
 #include "answer/trace_facts.h"
 #include "answer/trace_names.h"
@@ -15,7 +16,7 @@
 #define FEW_SAMPLES	100 /* of a program that lets others work */
 #define SMALL_OBJECT	512 /* up to this, Python takes objects from its own arenas */
 #define JIT_WORTH_SHARE 0.05
-#define UNNAMED_SHARE	0.2 /* of all frames */
+#define UNNAMED_SHARE	0.2 /* of the frames of the program's own code */
 
 /* ---- Python ---- */
 
@@ -169,45 +170,52 @@ static void hint_jit(char *buffer, size_t size, const struct mayfly_trace *trace
 
 /* ---- files without symbols ---- */
 
-/* Frames in files that have no function name. *whole: some file has no names at all. */
-static size_t count_unnamed(const struct mayfly_trace *trace, bool *whole)
+/* Frames of the program's own code. What reports fold needs no name. */
+struct names {
+	size_t frames, unnamed;
+	bool whole; /* some file has no names at all */
+};
+
+static struct names count_names(const struct mayfly_trace *trace)
 {
 	const struct mayfly_info *info = mayfly_trace_info(trace);
 	bool *named = calloc(info->modules + 1, sizeof(*named));
 	bool *used = calloc(info->modules + 1, sizeof(*used));
-	size_t unnamed = 0;
+	struct own_code own = {0};
+	struct names n = {0};
 
-	*whole = false;
 	for (size_t i = 0; named && used && i < info->frames; i++) {
 		const struct mayfly_frame *f = mayfly_trace_frame(trace, i);
+		const struct mayfly_location *l = f->location;
 
-		if (f->kind != MAYFLY_FRAME_CODE || f->module >= info->modules)
+		if (f->kind != MAYFLY_FRAME_CODE || f->module >= info->modules ||
+		    code_kind(&own, trace, l->function, l->file,
+			      mayfly_trace_module(trace, f->module)->path) != CODE_OWN)
 			continue;
+		n.frames++;
 		used[f->module] = true;
-		if (*f->location->function)
+		if (*l->function)
 			named[f->module] = true;
 		else
-			unnamed++;
+			n.unnamed++;
 	}
 	for (size_t i = 0; named && used && i < info->modules; i++)
-		*whole |= used[i] && !named[i] && mayfly_trace_module(trace, i)->build_id_length;
+		n.whole |= used[i] && !named[i] && mayfly_trace_module(trace, i)->build_id_length;
 	free(named);
 	free(used);
-	return unnamed;
+	return n;
 }
 
 static void hint_names(char *buffer, size_t size, const struct mayfly_trace *trace)
 {
-	const struct mayfly_info *info = mayfly_trace_info(trace);
-	bool whole;
-	size_t unnamed = count_unnamed(trace, &whole);
+	struct names n = count_names(trace);
 
-	if (unnamed && (whole || (double)unnamed > UNNAMED_SHARE * (double)info->frames))
+	if (n.unnamed && (n.whole || (double)n.unnamed > UNNAMED_SHARE * (double)n.frames))
 		text_format(buffer, size,
-			    "%zu of %zu code addresses have no function name: install debug "
-			    "symbols, or use debuginfod, and run 'mayfly symbolize TRACE'; 'mayfly "
-			    "info' says for which modules",
-			    unnamed, info->frames);
+			    "%zu of %zu addresses in the program's own code have no function name: "
+			    "install debug symbols, or use debuginfod, and run 'mayfly symbolize "
+			    "TRACE'; 'mayfly info' says for which modules",
+			    n.unnamed, n.frames);
 }
 
 char *hint_text(char *buffer, size_t size, const struct mayfly_trace *trace, unsigned which)
