@@ -838,9 +838,7 @@ static inline bool run_walk(struct pass *p)
 			ending = step_coded(p, entry >> OFFSET_SHIFT);
 			if (ending != GO_ON) {
 				p->truncated = ending == CUT;
-				/* The frame where it was cut is known, if its address is one of code.
-				 * Others come from a stack that is partly that of a suspended
-				 * coroutine; with its top bit set, one would be taken for a mark. */
+				/* Of a coroutine, it may be no address of code, but like a mark. */
 				if (ending == CUT && p->out == out && pc >> CPU_USER_BITS == 0)
 					advance_out(p);
 				return false;
