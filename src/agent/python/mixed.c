@@ -8,7 +8,7 @@
 
 uintptr_t mixed_own_start, mixed_own_size;
 
-/* The stack that is made. As long as it is the one of before, that is only compared. */
+/* The stack that is made, in place of the one before. As long as they do not differ, nothing is written. */
 struct making {
 	uint64_t *frame;
 	uint32_t depth;
@@ -29,91 +29,49 @@ static inline void put(struct making *m, uint64_t address)
 	m->frame[m->depth++] = address;
 }
 
-/* ---- what is as it was ---- */
-
-/* From the root. */
-struct alike {
-	uint32_t groups;
-	uint32_t next; /* frames of the group after them */
-};
+/* ---- groups ---- */
 
 static inline uint32_t group_start(const struct mixed_chain *c, uint32_t group)
 {
 	return group ? c->group[group - 1].end : 0;
 }
 
-static inline uint32_t group_size(const struct mixed_chain *c, uint32_t group)
+static bool is_same_group(const struct mixed_chain *a, uint32_t in_a, const struct mixed_chain *b,
+			  uint32_t in_b)
 {
-	return c->group[group].end - group_start(c, group);
+	uint32_t from_a = group_start(a, in_a), from_b = group_start(b, in_b);
+	uint32_t size = a->group[in_a].end - from_a;
+
+	if (a->group[in_a].anchor != b->group[in_b].anchor || b->group[in_b].end - from_b != size)
+		return false;
+	for (uint32_t i = 0; i < size; i++)
+		if (a->frame[from_a + i] != b->frame[from_b + i])
+			return false;
+	return true;
 }
 
-/* Frames on the side of the root that are in no group. */
-static inline uint32_t ungrouped(const struct mixed_chain *c)
+/* How many groups, counted from the root, are the same in both chains. */
+static uint32_t same_groups(const struct mixed_chain *a, const struct mixed_chain *b)
 {
-	return c->frames - group_start(c, c->groups);
-}
+	uint32_t most = a->groups < b->groups ? a->groups : b->groups, n = 0;
 
-static struct alike compare(const struct mixed_chain *a, const struct mixed_chain *b)
-{
-	const uint64_t *root_a = a->frame + a->frames, *root_b = b->frame + b->frames;
-	uint32_t most = a->frames < b->frames ? a->frames : b->frames, frames = 0, left;
-	uint32_t groups = a->groups < b->groups ? a->groups : b->groups;
-	struct alike alike = {0, 0};
-
-	if (a->lost != b->lost || ungrouped(a) != ungrouped(b))
-		return alike;
-	while (frames < most && root_a[-1 - (ptrdiff_t)frames] == root_b[-1 - (ptrdiff_t)frames])
-		frames++;
-	if (frames < ungrouped(a))
-		return alike;
-	left = frames - ungrouped(a);
-	for (uint32_t k = 0; k < groups; k++) {
-		uint32_t ga = a->groups - 1 - k, gb = b->groups - 1 - k, size = group_size(a, ga);
-
-		if (a->group[ga].anchor != b->group[gb].anchor || size != group_size(b, gb) ||
-		    size > left)
-			break;
-		left -= size;
-		alike.groups++;
-	}
-	alike.next = left;
-	return alike;
+	if (a->lost != b->lost)
+		return 0;
+	while (n < most && is_same_group(a, a->groups - 1 - n, b, b->groups - 1 - n))
+		n++;
+	return n;
 }
 
 /* ---- merging ---- */
 
-/* A group whose first frames, `count` of them, are in the stack of before at `depth`. */
-struct there {
-	uint32_t depth, count;
-};
-
-static void put_group(const struct mixed_chain *c, uint32_t group, struct there there,
-		      struct making *out)
+static void put_group(const struct mixed_chain *c, uint32_t group, struct making *out)
 {
 	uint32_t from = group_start(c, group), to = c->group[group].end;
 
 	if (UNLIKELY(group + 1 == c->groups && c->lost))
 		put(out, SPOOL_MARK(SPOOL_MARK_ELIDED, c->lost));
-	if (out->before && out->depth == there.depth) {
-		out->depth += there.count;
-		to -= there.count;
-	}
 	while (to > from)
 		put(out, c->frame[--to]);
-}
-
-/* Of the group after `done` from the root, which both chains have. */
-static struct there group_there(const struct mixed *mixed, const struct alike *alike, uint32_t done)
-{
-	const struct mixed_chain *old = &mixed->chain[mixed->latest];
-	const struct mixed_chain *now = &mixed->chain[!mixed->latest];
-	uint32_t size = group_size(old, old->groups - 1 - done);
-	uint32_t size_now = group_size(now, now->groups - 1 - done);
-	uint32_t same = done < alike->groups ? size : alike->next;
-
-	same = same < size ? same : size;
-	same = same < size_now ? same : size_now;
-	return (struct there){mixed->joint[done + 1].depth - size, same};
 }
 
 static inline uintptr_t anchor_of(const struct mixed_chain *c, uint32_t groups)
@@ -121,29 +79,24 @@ static inline uintptr_t anchor_of(const struct mixed_chain *c, uint32_t groups)
 	return groups ? c->group[groups - 1].anchor : 0;
 }
 
-/* The group of this anchor comes after the frame, if not after one further out. */
+/* Whether a group with this anchor follows the frame, given that it follows none further out. */
 static inline bool belongs(const struct walk_frame *f, uintptr_t anchor)
 {
 	return UNLIKELY(anchor >= f->cfa) && f->cfa;
 }
 
-/* The first native frame from `i` on that has to be put, or is followed by a group. Those before it are
- * where they were: one after the other, up to the group that was the next one. */
+/*
+ * The first native frame from i on that must be looked at. Those before it are kept, no group follows
+ * them, and none did: so they are in the stack already, one after the other.
+ */
 static uint32_t pass_over(const struct mixed *mixed, const struct walk *walk, uint32_t i,
 			  uint32_t kept, uint32_t done, uintptr_t anchor)
 {
 	const struct mixed_chain *old = &mixed->chain[mixed->latest];
 	uint32_t end = kept < mixed->own ? kept : mixed->own;
 
-	if (done < old->groups) {
-		uint32_t next = mixed->joint[done + 1].native;
-
-		end = next < end ? next : end;
-		if (next == end && anchor == anchor_of(old, old->groups - done))
-			return next - 1 > i ? next - 1 : i;
-	}
-	if (!anchor)
-		return end > i ? end : i;
+	if (done < old->groups && mixed->joint[done + 1].native < end)
+		end = mixed->joint[done + 1].native;
 	if (i && belongs(&walk->frames[i - 1], anchor))
 		return i;
 	while (i < end && !belongs(&walk->frames[i], anchor))
@@ -151,36 +104,30 @@ static uint32_t pass_over(const struct mixed *mixed, const struct walk *walk, ui
 	return i;
 }
 
-/* kept: native frames that are as they were, with their parts of the C stack. */
+/* Makes the stack from where it differs. kept: native frames that are the same calls as before. */
 static void merge(struct mixed *mixed, const struct walk *walk, uint32_t kept, struct making *out)
 {
 	const struct mixed_chain *old = &mixed->chain[mixed->latest];
 	const struct mixed_chain *now = &mixed->chain[!mixed->latest];
-	struct alike alike = kept ? compare(old, now) : (struct alike){0, 0};
-	struct there there = {0, 0};
+	uint32_t done = kept ? same_groups(old, now) : 0, group, i, from, own = UINT32_MAX;
 	struct making m = *out; /* in registers */
-	uint32_t done = alike.groups, group, i, from, own = UINT32_MAX;
 	uintptr_t anchor;
 
 	while (done && mixed->joint[done].native > kept)
 		done--;
 	from = i = mixed->joint[done].native;
-	m.depth = mixed->joint[done].depth;
 	group = now->groups - done;
 	anchor = anchor_of(now, group);
 	if (kept) {
-		if (done < old->groups && group)
-			there = group_there(mixed, &alike, done);
 		i = pass_over(mixed, walk, i, kept, done, anchor);
-		m.depth += i - from;
 		if (mixed->own < i)
 			own = mixed->own;
 	}
+	m.depth = mixed->joint[done].depth + i - from;
 	for (const struct walk_frame *f = walk->frames + i;; f++, i++) {
-		/* First for the frame before `i`. */
+		/* Groups that follow frame i - 1. */
 		while (i && belongs(f - 1, anchor)) {
-			put_group(now, --group, there, &m);
-			there.count = 0;
+			put_group(now, --group, &m);
 			mixed->joint[++done] = (struct mixed_joint){i, m.depth};
 			anchor = anchor_of(now, group);
 		}
@@ -193,8 +140,7 @@ static void merge(struct mixed *mixed, const struct walk *walk, uint32_t kept, s
 			put(&m, f->address);
 	}
 	while (group) {
-		put_group(now, --group, there, &m);
-		there.count = 0;
+		put_group(now, --group, &m);
 		mixed->joint[++done] = (struct mixed_joint){MIXED_NOWHERE, m.depth};
 	}
 	mixed->own = own;
