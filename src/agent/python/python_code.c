@@ -37,7 +37,7 @@ struct code {
 	uint64_t hash; /* of the table of lines, the name, the first line */
 	uint64_t number;
 	uint64_t units;		   /* instructions */
-	_Atomic uint32_t compared; /* python_code_frees_seen when it was; 0: freed since */
+	_Atomic uint32_t compared; /* frees_number then; 0: freed since */
 	_Atomic uint8_t known[];   /* bits: the place of this instruction is in the spool */
 };
 
@@ -48,7 +48,7 @@ struct codes {
 	_Atomic(struct code *) slot[];
 };
 
-_Atomic uint32_t python_code_frees_seen;
+static _Atomic uint32_t frees_number; /* see python_code_see_frees() */
 _Atomic uint32_t python_code_frees;
 _Atomic uint8_t python_code_filter[PYTHON_CODE_FILTER];
 
@@ -57,6 +57,11 @@ static struct agent_lock lock;
 static uint64_t codes_used, codes_numbered;
 static char *chunk;
 static size_t chunk_left;
+
+static inline uint32_t frees_seen(void)
+{
+	return atomic_load_explicit(&frees_number, memory_order_relaxed);
+}
 
 static inline uintptr_t word_at(const char *object, size_t offset)
 {
@@ -199,10 +204,7 @@ static __attribute__((noinline)) struct code *compare_code(struct code *there, c
 	};
 
 	if (LIKELY(there && same_code(there, &seen))) {
-		atomic_store_explicit(
-		    &there->compared,
-		    atomic_load_explicit(&python_code_frees_seen, memory_order_relaxed),
-		    memory_order_relaxed);
+		atomic_store_explicit(&there->compared, frees_seen(), memory_order_relaxed);
 		return there;
 	}
 	if (!agent_lock(&lock))
@@ -216,8 +218,7 @@ static inline struct code *find_code(const char *object)
 {
 	struct codes *t = atomic_load_explicit(&table, memory_order_acquire);
 	struct code *there = t ? atomic_load(slot_of(t, object)) : NULL;
-
-	uint32_t seen = atomic_load_explicit(&python_code_frees_seen, memory_order_relaxed);
+	uint32_t seen = frees_seen();
 
 	if (LIKELY(seen && there &&
 		   atomic_load_explicit(&there->compared, memory_order_relaxed) == seen))
@@ -236,9 +237,9 @@ COLD void python_code_maybe_freed(const void *block)
 	atomic_fetch_add_explicit(&python_code_frees, 1, memory_order_release);
 }
 
-void python_code_see_frees(uint32_t time)
+void python_code_see_frees(uint32_t number)
 {
-	atomic_store(&python_code_frees_seen, time);
+	atomic_store(&frees_number, number);
 	atomic_fetch_add(&python_code_frees, 1);
 }
 
@@ -381,7 +382,7 @@ uint64_t python_code_find(struct writer *w, struct python_code_latest *latest, c
 			  uintptr_t instruction)
 {
 	size_t k = instruction / 2 % PYTHON_CODE_LATEST;
-	bool frees_seen = atomic_load_explicit(&python_code_frees_seen, memory_order_relaxed) != 0;
+	bool keep = frees_seen() != 0;
 	uint64_t unit = (instruction - (uintptr_t)object - python_layout.code_bytecode) / 2;
 	struct code *code;
 	uint64_t address;
@@ -404,7 +405,7 @@ uint64_t python_code_find(struct writer *w, struct python_code_latest *latest, c
 		atomic_fetch_or(&code->known[unit / 8], bit);
 		write_place(w, object, address, unit);
 	}
-	if (frees_seen) {
+	if (keep) {
 		latest->of[k].code = object;
 		latest->of[k].instruction = instruction;
 		latest->of[k].address = address;

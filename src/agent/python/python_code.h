@@ -26,14 +26,14 @@ struct python_code_latest {
 	} of[PYTHON_CODE_LATEST];
 };
 
-/* Changes when a known code object is freed, and with python_code_frees_seen. */
+/* Changes when a known code object is freed, and by python_code_see_frees(). */
 HIDDEN extern _Atomic uint32_t python_code_frees;
 
 uint64_t python_code_find(struct writer *w, struct python_code_latest *latest, const char *code,
 			  uintptr_t instruction);
 void python_code_forget_latest(struct python_code_latest *latest);
 
-/* Before the addresses of a stack. */
+/* To be called before the addresses of each stack. */
 static inline void python_code_begin(struct python_code_latest *latest)
 {
 	if (UNLIKELY(latest->frees !=
@@ -53,9 +53,9 @@ static inline uint64_t python_code_address(struct writer *w, struct python_code_
 	return python_code_find(w, latest, code, instruction);
 }
 
-/* While each free of an object goes through python_code_freed(): a number, another one each time. Else 0. */
-HIDDEN extern _Atomic uint32_t python_code_frees_seen;
-void python_code_see_frees(uint32_t time);
+/* Tells that each free of an object goes through python_code_freed() from now on. number: another one
+ * each time that this begins; 0: it ends. */
+void python_code_see_frees(uint32_t number);
 
 /* By bits of the address: there may be a known code object. */
 #define PYTHON_CODE_FILTER 4096u
