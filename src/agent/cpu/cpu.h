@@ -109,8 +109,9 @@
  *	CPU_STEP_BYTES, cpu_step_code(code, next)
  *				looks at one instruction. CPU_STEP_LEAVES: the function leaves its
  *				frame by way of the base pointer; CPU_STEP_DROPS: by way of the
- *				stack pointer, from below locals of next.locals bytes; CPU_STEP_ON: that stays as it is, and
- *				execution can go on as `next` says; CPU_STEP_STOP: anything else
+ *				stack pointer, which it moves over next.locals bytes of locals;
+ *				CPU_STEP_ON: the base pointer stays as it is, and execution can
+ *				go on as `next` says; CPU_STEP_STOP: anything else
  *	cpu_called_by_pointer(pc)
  *				whether the call that returns to pc went to an address in a register
  *				or on the stack

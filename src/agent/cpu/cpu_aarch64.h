@@ -398,7 +398,7 @@ static inline int cpu_record_clue(const uint8_t *code)
 	return cpu_saves_link(word[0]) && (word[0] & 0xffe07fff) != 0xa9007bfd ? -1 : 0;
 }
 
-/* Of none known here. */
+/* No such interpreter is known for arm64. */
 #define CPU_RETURN_ENTRY_BYTES 4u
 
 static inline bool cpu_is_return_entry(const uint8_t *code)

@@ -402,8 +402,8 @@ static inline bool cpu_keeps_bp(unsigned opcode, unsigned rex, const uint8_t *mo
 }
 
 /*
- * Where a function leaves its frame, or what is above its locals: leave; or mov %rbp, %rsp; pop %rbp; or
- * lea -n(%rbp), %rsp; or, as Java's interpreter does, mov -n(%rbp), %rsp; or, as V8's does,
+ * Where a function leaves its frame, or drops what lies below its locals: leave; or mov %rbp, %rsp;
+ * pop %rbp; or lea -n(%rbp), %rsp; or mov -n(%rbp), %rsp, in Java's interpreter; or, in V8's,
  *
  *	mov (%rbp), %rbp; up to two mov of other registers; add $n, %rsp; jmp *register
  *

@@ -7,10 +7,10 @@
 #include <stdint.h>
 
 struct cpu_next {
-	int64_t on, branch; /* where execution goes from there, in bytes; 0: it does not */
+	int64_t on, branch; /* bytes to the next instruction and to a branch's target; 0: none */
 	bool moves_sp;
-	bool calls; /* it may not come back */
-	uint32_t locals;
+	bool calls;	 /* the called function may never return */
+	uint32_t locals; /* CPU_STEP_DROPS: bytes */
 };
 
 enum cpu_step { CPU_STEP_STOP, CPU_STEP_ON, CPU_STEP_LEAVES, CPU_STEP_DROPS };

@@ -51,8 +51,7 @@
 #define PIECE	   512ul	 /* bytes of code that are copied at a time */
 #define PIECES	   128u
 #define STEPS	   2000u /* instructions */
-#define SEEN_BYTES                                                                                 \
-	8192u /* of code, from pc on, of which each instruction is looked at once or twice */
+#define SEEN_BYTES 8192u /* of code, from pc on, where it is noted what was looked at */
 #define WAYS	   64u
 #define STEP_PIECE 128u /* bytes of them that are copied at a time */
 
@@ -110,12 +109,13 @@ static unsigned record_size(uintptr_t pc)
 /* Places that branches lead to: each is taken once. */
 struct ways {
 	uintptr_t place[WAYS];
-	bool moved[WAYS], called[WAYS];
+	bool moved[WAYS], called[WAYS]; /* on the way there: the stack pointer; a call was passed */
 	unsigned count, taken;
-	uint8_t seen[4][SEEN_BYTES / 8]; /* with the stack pointer moved: 1; after a call: 2 */
+	uint8_t seen[4][SEEN_BYTES / 8]; /* bits; [moved + 2 * called] */
 };
 
-/* Whether it has been here, with as much to find as now. */
+/* Whether this instruction was looked at before, in a state in which the same or more could be found:
+ * less can be found once the stack pointer has moved or a call was passed. */
 static bool seen_before(struct ways *w, uintptr_t offset, bool moved, bool called)
 {
 	uint8_t bit = (uint8_t)(1u << offset % 8), all;
@@ -142,10 +142,10 @@ static bool add_way(struct ways *w, uintptr_t place, bool moved, bool called)
 	return true;
 }
 
-/* Whether execution from pc on can come to the end of the function, and how it leaves its frame there:
- * LEAVES, the bytes of its locals, or 0. After a call that does not come back there may be anything;
- * a number of bytes is compared with the registers anyway. Pieces may cross pages: there is more code
- * after a call. */
+/* How the function leaves its frame, if execution from pc on can come to its end: LEAVES, or the bytes
+ * of its locals by DROP_SHIFT; otherwise 0. A call on the way may never return, and then other code
+ * follows it. So LEAVES does not count behind one; a number of bytes does, as the caller compares it
+ * with the registers. Pieces may cross pages: there is more code after a call. */
 static unsigned way_out(uintptr_t pc)
 {
 	struct ways ways = {.count = 0};

@@ -838,7 +838,7 @@ static inline bool run_walk(struct pass *p)
 			ending = step_coded(p, entry >> OFFSET_SHIFT);
 			if (ending != GO_ON) {
 				p->truncated = ending == CUT;
-				/* Of a coroutine, it may be no address of code, but like a mark. */
+				/* A suspended coroutine's stack may hold no address of code here. */
 				if (ending == CUT && p->out == out && pc >> CPU_USER_BITS == 0)
 					advance_out(p);
 				return false;
