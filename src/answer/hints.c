@@ -16,7 +16,7 @@
 #define FEW_SAMPLES	100 /* of a program that lets others work */
 #define SMALL_OBJECT	512 /* up to this, Python takes objects from its own arenas */
 #define JIT_WORTH_SHARE 0.05
-#define UNNAMED_SHARE	0.2 /* of the frames of the program's own code */
+#define UNNAMED_SHARE	0.2 /* of the frames that are not folded */
 
 /* ---- Python ---- */
 
@@ -170,7 +170,7 @@ static void hint_jit(char *buffer, size_t size, const struct mayfly_trace *trace
 
 /* ---- files without symbols ---- */
 
-/* Frames of the program's own code. What reports fold needs no name. */
+/* Frames of code that reports do not fold. */
 struct names {
 	size_t frames, unnamed;
 	bool whole; /* some file has no names at all */
@@ -212,9 +212,9 @@ static void hint_names(char *buffer, size_t size, const struct mayfly_trace *tra
 
 	if (n.unnamed && (n.whole || (double)n.unnamed > UNNAMED_SHARE * (double)n.frames))
 		text_format(buffer, size,
-			    "%zu of %zu addresses in the program's own code have no function name: "
-			    "install debug symbols, or use debuginfod, and run 'mayfly symbolize "
-			    "TRACE'; 'mayfly info' says for which modules",
+			    "%zu of the %zu code addresses that reports show have no function "
+			    "name: install debug symbols, or use debuginfod, and run 'mayfly "
+			    "symbolize TRACE'; 'mayfly info' says for which modules",
 			    n.unnamed, n.frames);
 }
 
