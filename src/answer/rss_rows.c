@@ -138,6 +138,22 @@ static bool is_mapped(const struct rss *r, size_t moment, const struct mayfly_ma
 	return m->size && at < r->mapped.ranges[moment] && overlap(&r->mapped.range[moment][at], m);
 }
 
+/* The kernel names the target of a link. Where the program was run by a link, all else has the link's name. */
+static const char *name_of(const struct rss *r, const struct mayfly_mapping *m)
+{
+	const struct mayfly_info *info = mayfly_trace_info(r->trace);
+
+	for (size_t i = 0; i < info->modules; i++) {
+		const struct mayfly_module *module = mayfly_trace_module(r->trace, i);
+
+		if (strcmp(module->path, info->program) == 0 && m->start < module->end &&
+		    module->start < m->start + m->size &&
+		    strncmp(module->path, m->name, strlen(m->name)) != 0) /* not " (deleted)" */
+			return module->path;
+	}
+	return m->name;
+}
+
 static bool add_mapping(struct rss *r, size_t moment, const struct mayfly_mapping *m,
 			double *largest)
 {
@@ -160,7 +176,7 @@ static bool add_mapping(struct rss *r, size_t moment, const struct mayfly_mappin
 	}
 	r->moment[moment].stacks += key.kind == RSS_STACKS;
 	if (is_named(key.kind) && strncmp(m->name, "/dev/zero", 9) != 0)
-		key.name = m->name;
+		key.name = name_of(r, m);
 	return add(r, moment, &key, resident);
 }
 
