@@ -162,7 +162,8 @@ static void print_one_figure(const struct output *o, const struct mayfly_info *i
 
 	text_figure(figure, sizeof(figure), o->utf8, &e->bytes, e->samples);
 	text_count(blocks, sizeof(blocks), e->blocks.estimate);
-	if (info->absent & MAYFLY_ABSENT_BLOCKS)
+	if (figure_sureness(&e->bytes, e->samples) <= FIGURE_FEW ||
+	    info->absent & MAYFLY_ABSENT_BLOCKS)
 		print_field(o, name, "%s%s", figure, more);
 	else
 		print_field(o, name, "%s, %s blocks%s", figure, blocks, more);
