@@ -359,7 +359,7 @@ static void remove_oldest(const char *folder)
 
 void names_file_write(const struct names_file *f, const struct symbol_cache *cache, const char *key)
 {
-	char path[PATH_MAX], part[PATH_MAX + 8];
+	char path[PATH_MAX], part[PATH_MAX + 32];
 	struct bytes out = {0};
 	FILE *file;
 	int fd;
@@ -369,8 +369,9 @@ void names_file_write(const struct names_file *f, const struct symbol_cache *cac
 		bytes_free(&out);
 		return;
 	}
-	snprintf(part, sizeof(part), "%s.XXXXXX", path);
-	fd = mkostemp(part, O_CLOEXEC);
+	snprintf(part, sizeof(part), "%s.%ld.tmp", path, (long)getpid());
+	unlink(part); /* of a process that was killed */
+	fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	file = fd >= 0 ? fdopen(fd, "w") : NULL;
 	if (file) {
 		bool good = fwrite(out.at, 1, out.used, file) == out.used;
