@@ -180,8 +180,8 @@ function Head(props: HeadProps) {
 						{props.shares && <th scope="col" class="number">%</th>}
 					</>
 				)}
-				<th scope="col" class="number">Blocks</th>
-				<th scope="col" class="number">Samples</th>
+				<th scope="col" class="number">{grouping.calls ? "Self blocks" : "Blocks"}</th>
+				<th scope="col" class="number">{grouping.calls ? "Self samples" : "Samples"}</th>
 				<th scope="col">{grouping.head}</th>
 			</tr>
 		</thead>
