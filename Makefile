@@ -28,12 +28,12 @@ demo:
 	@$(MAKE) --no-print-directory all
 	@scripts/demo $(BUILD)
 
-# All tests. The last line is "N passed, N failed, N skipped".
+# All tests; LONG=yes: also those of the long suite. The last line is "N passed, N failed, N skipped".
 test:
 	@scripts/setup build viewer test
 	@viewer/install --tests
 	@$(MAKE) --no-print-directory all
-	@tests/run $(BUILD)
+	@tests/run $(if $(LONG),--long) $(BUILD)
 
 # Measures and writes bench/RESULTS.md: what is installed, which has no asserts.
 bench:
@@ -70,7 +70,7 @@ clean:
 help:
 	@echo 'make            build $(BUILD)/mayfly'
 	@echo 'make demo       install what is missing, build, record a program, print its report'
-	@echo 'make test       install what is missing, build, run all tests'
+	@echo 'make test       install what is missing, build, run all tests (LONG=yes: the long suite, too)'
 	@echo 'make bench      measure; writes bench/RESULTS.md'
 	@echo 'make install    PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
 	@echo 'make deb        Debian packages in $(BUILD)/packages'
