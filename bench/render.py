@@ -17,6 +17,7 @@ import ocaml
 import processes
 import profiles
 import samples
+import soak
 import tracks
 import viewer
 
@@ -540,6 +541,10 @@ def render_attach(part):
     return attach.render(part, heading, table)
 
 
+def render_soak(part):
+    return soak.render(part, heading, table, size)
+
+
 def render_fleet(part):
     return fleet.render(part, heading, table)
 
@@ -554,7 +559,7 @@ PARTS = [("instructions", render_instructions), ("micro", render_micro), ("captu
          ("estimators", render_estimators), ("coverage", render_coverage), ("codec", render_codec),
          ("ocaml", render_ocaml), ("events", render_events), ("eventlog", render_eventlog),
          ("tracks", render_tracks), ("processes", render_processes), ("cpython", render_cpython),
-         ("attach", render_attach), ("fleet", render_fleet), ("viewer", render_viewer)]
+         ("attach", render_attach), ("soak", render_soak), ("fleet", render_fleet), ("viewer", render_viewer)]
 
 
 # ---- targets

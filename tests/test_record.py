@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import pty
+import random
 import re
 import select
 import shutil
@@ -1391,6 +1392,93 @@ def max_size(what):
         same((facts["complete"], facts["mode"], facts["thinned"]), (True, "sampled", True))
         within(here / "t.mayfly", done.out)
         only_trace(here, "t.mayfly")
+
+
+NAMED = """
+#include <stdlib.h>
+%s
+int main(void)
+{
+	for (int i = 0; i < 200; i++) {
+%s
+	}
+	return 0;
+}
+"""
+
+
+@case
+def max_size_with_long_names():
+    """Names that take more than mayfly expects are within the limit, too; and where they leave no room for
+    samples, it says so."""
+    chance = random.Random(1)
+    names = ["f" + "".join(chance.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(100)) for _ in range(1000)]
+    source = NAMED % ("\n".join("void %s(void) { static void *p; free(p); p = malloc(%d); }" % (name, 16 + 8 * (k % 9))
+                                for k, name in enumerate(names)),
+                      "\n".join("\t\t%s();" % name for name in names))
+    need("gcc")
+    with Folder() as here:
+        same(run(["gcc", "-g", "-O1", "-fno-builtin", "-x", "c", "-", "-o", here / "named"], stdin=source.encode()).code, 0)
+        for limit in (90, 100, 110, 120):
+            done = record([here / "named"], here / "t.mayfly", "-x", "--force", "--max-size", "%dK" % limit)
+            same((done.code, done.err), (0, b""))
+            length = os.stat(here / "t.mayfly").st_size
+            check(length <= limit << 10, "a trace of", length, "bytes with a limit of", limit << 10)
+            total = harness.report(here / "t.mayfly", "--metric", "allocated", "--focus", "^f[a-z]{100}$")["total"]["blocks"]
+            check(abs(total["estimate"] - 200000) <= 4 * total["stderr"], total)
+        done = record([here / "named"], here / "t.mayfly", "-x", "--force", "--max-size", "64K")
+        same((done.code, len(done.err.splitlines())), (0, 1), done)
+        check(b"stacks and names" in done.err, done)
+        check(info(here / "t.mayfly")["samples"] >= 100, info(here / "t.mayfly"))
+
+
+MANY = """
+#include <stdio.h>
+#include <stdlib.h>
+struct block { struct block *next; };
+int main(int argc, char **argv)
+{
+	unsigned long long state = 88172645463325252ull, bytes = 0;
+	struct block *list = NULL;
+
+	puts("ready");
+	fflush(stdout);
+	for (long i = 0; i < atol(argv[1]); i++) {
+		state = state * 6364136223846793005ull + 1442695040888963407ull;
+		size_t size = 16 + (state >> 33) % 48;
+		struct block *b = malloc(size);
+		b->next = list;
+		list = b;
+		bytes += size;
+	}
+	printf("%llu\\n", bytes);
+	return list == NULL;
+}
+"""
+
+
+@case
+def memory_with_max_size():
+    """The recorder needs at most 256 MB, however many blocks are live."""
+    count = 6000000
+    need("gcc")
+    with Folder() as here:
+        same(run(["gcc", "-g", "-O1", "-fno-builtin", "-x", "c", "-", "-o", here / "many"], stdin=MANY.encode()).code, 0)
+        with Started(here, [here / "many", str(count)], "-x", "--max-size", "100M") as started:
+            most = 0
+            while started.process.poll() is None:
+                with open("/proc/%d/status" % started.process.pid) as f:
+                    most = max([most] + [int(line.split()[1]) << 10 for line in f if line.startswith("RssAnon:")])
+                time.sleep(0.01)
+            done = started.end()
+        same((done.code, done.err), (0, b""))
+        check(10 << 20 <= most <= 256 << 20, "the recorder had", most, "bytes of memory of its own")
+        facts = info(here / "t.mayfly")
+        same((facts["thinned"], facts["dropped_samples"]), (True, 0))
+        for metric in "live", "peak":
+            total = harness.report(here / "t.mayfly", "--metric", metric, "--focus", "main")["total"]
+            for unit, truth in ("bytes", int(done.out)), ("blocks", count):
+                check(abs(total[unit]["estimate"] - truth) <= 4 * total[unit]["stderr"], metric, total, truth)
 
 
 @case

@@ -14,6 +14,7 @@
 #include "serve/server.h"
 
 #define DEFAULT_MAX_SPOOL (8ull << 30)
+#define LIMITED_MAX_SPOOL (1ull << 30) /* when the trace has a limit */
 #define LEAST_MAX_SIZE	  (64ull << 10)
 #define LEAST_SNAPSHOT_NS 1000000ll
 
@@ -342,6 +343,6 @@ bool record_take_settings(struct record_command *c)
 	if (!r->interval_log2)
 		r->exact = true;
 	if (!r->max_spool)
-		r->max_spool = DEFAULT_MAX_SPOOL;
+		r->max_spool = r->max_size ? LIMITED_MAX_SPOOL : DEFAULT_MAX_SPOOL;
 	return r->user_settings || record_no_memory(r);
 }

@@ -37,6 +37,14 @@
  * at the end. */
 #define NAME_BYTES 32
 #define TAIL_BYTES 8192
+/* When a trace is thinned, this share of the limit stays. */
+#define KEPT_SHARE 0.6
+/* Fewer samples than this are not thinned. */
+#define LEAST_SAMPLES 1000
+/* With more live blocks than this, an exact trace with a limit is thinned, whatever its size. A block takes 48 bytes, and
+ * up to 130 more where its neighbours are not known, so the table of those and of one more chunk of events stays
+ * below 150 MB. */
+#define MOST_LIVE ((size_t)1 << 19)
 
 /* The part of the recorder that is finishing, while its spool is still whole. */
 static const char *volatile needless_part;
@@ -554,17 +562,10 @@ static int thin(struct recorder *r, double share)
 	struct mayfly_trace *trace;
 	struct thinned thinned = {0};
 	uint32_t log2 = 0;
-	size_t size;
-	void *data;
+	size_t size = r->part->written;
+	void *data = mmap(NULL, size, PROT_READ, MAP_SHARED, r->part->fd, 0);
 	int error;
 
-	error = trace_writer_flush(r->writer);
-	if (!error)
-		error = part_flush(r->part);
-	if (error)
-		return error;
-	size = r->part->written;
-	data = mmap(NULL, size, PROT_READ, MAP_SHARED, r->part->fd, 0);
 	if (data == MAP_FAILED)
 		return errno;
 	error = mayfly_trace_open(data, size, &trace);
@@ -583,36 +584,83 @@ static int thin(struct recorder *r, double share)
 	return error;
 }
 
-static uint64_t names_bytes(const struct recorder *r)
+static int write_and_thin(struct recorder *r, double share)
 {
-	return TAIL_BYTES + (uint64_t)r->tables->frames * NAME_BYTES;
+	int error = trace_writer_flush(r->writer);
+
+	if (!error)
+		error = part_flush(r->part);
+	return error ? error : thin(r, share);
 }
 
-/* Keeps the trace below the size that the user gave. Each step keeps about half of it, so the total
- * work is proportional to what is recorded. */
+/* Of the file, once the names and the tables at its end are in it. */
+static double expected_bytes(const struct recorder *r)
+{
+	return (double)(trace_writer_bytes(r->writer) + TAIL_BYTES +
+			(uint64_t)r->tables->frames * NAME_BYTES);
+}
+
+/* Stacks and names are not thinned. If they take most of the limit, a few samples are kept all the
+ * same. */
+static bool can_thin(const struct recorder *r)
+{
+	return r->thin_log2 < SPOOL_INTERVAL_MAX_LOG2 &&
+	       trace_writer_allocs(r->writer) > LEAST_SAMPLES;
+}
+
+/* Whether too many live blocks are known. Children need them all. */
+static bool is_large(const struct recorder *r)
+{
+	return r->watch.header->mode == SPOOL_EXACT && !r->options.follow &&
+	       spool_stream_live(r->stream) > MOST_LIVE;
+}
+
+/* Keeps the trace below the size that the user gave, and what the recorder knows of live blocks in
+ * bounded memory. A step keeps at most half of the events, so the total work is proportional to what
+ * is recorded. What is left of an exact recording needs more bytes an event: the file may be too
+ * large after a step. */
 static void keep_size(struct recorder *r)
 {
-	uint64_t most = r->options.max_size, names = names_bytes(r);
-	uint64_t bytes = trace_writer_bytes(r->writer);
+	double most = (double)r->options.max_size, bytes = expected_bytes(r);
+	int error = 0;
 
-	if (!most || bytes + names <= most || bytes < r->thin_next || r->part->error)
+	if (r->part->error || trace_writer_bytes(r->writer) < r->thin_next)
 		return;
-	for (int step = 0; step < 4 && bytes + names > most; step++) {
-		uint64_t before = bytes, goal = most > 2 * names ? most / 2 : most / 4;
-		int error = thin(r, (double)goal / (double)(bytes + names));
-
-		if (error) {
-			r->thin_error = error;
-			r->thin_next = 2 * bytes;
-			return;
-		}
-		bytes = trace_writer_bytes(r->writer);
-		/* The stacks alone may be larger than the limit: then more thinning does not help.
-		 */
-		if (bytes > before - before / 8 || r->thin_log2 >= SPOOL_INTERVAL_MAX_LOG2)
-			break;
+	while (!error && bytes > most && can_thin(r)) {
+		error = write_and_thin(r, fmin(KEPT_SHARE * most / bytes, 0.5));
+		bytes = expected_bytes(r);
 	}
-	r->thin_next = bytes + names > most ? bytes + bytes / 2 : 0;
+	while (!error && is_large(r) && can_thin(r)) {
+		error = write_and_thin(r, 0.5);
+		bytes = expected_bytes(r);
+	}
+	if (error)
+		r->thin_error = error;
+	/* Neither failures nor stacks that are too many are met again with each chunk of events. */
+	r->thin_next = error || bytes > most
+			   ? trace_writer_bytes(r->writer) + trace_writer_bytes(r->writer) / 4
+			   : 0;
+}
+
+/* The names may take more than was expected. The trace in the file is a whole one: it is thinned like
+ * one that grows, and ended once more. */
+static int finish_within_size(struct recorder *r)
+{
+	uint64_t most = r->options.max_size;
+	int error = trace_writer_finish(r->writer);
+
+	while (!error && most && trace_writer_bytes(r->writer) > most && !part_flush(r->part) &&
+	       can_thin(r)) {
+		double bytes = (double)trace_writer_bytes(r->writer);
+
+		r->thin_error = thin(r, fmin(KEPT_SHARE * (double)most / bytes, 0.5));
+		if (r->thin_error)
+			break;
+		error = trace_writer_finish(r->writer);
+	}
+	if (most && trace_writer_bytes(r->writer) > most && !r->thin_error)
+		r->thin_error = MAYFLY_E_RANGE;
+	return error;
 }
 
 /* ---- rounds ---- */
@@ -841,7 +889,7 @@ static int complete(struct recorder *r, const struct spool_ending *ending)
 		error = jit_names_add(r->tables, &r->jit);
 	jit_files_close(&r->jit);
 	if (!error)
-		error = trace_writer_finish(r->writer);
+		error = finish_within_size(r);
 	if (!error && part_flush(r->part))
 		error = recorder_make_room(r);
 	return error;

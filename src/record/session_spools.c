@@ -574,6 +574,14 @@ void record_tell_thinning(const struct record *r, struct recorder *one)
 	if (!one->thin_error || one->thin_said)
 		return;
 	one->thin_said = true;
+	if (one->thin_error == MAYFLY_E_RANGE) {
+		record_say(
+		    r,
+		    "the trace of process %ld is larger than --max-size: its stacks and names, "
+		    "which cannot be thinned, take most of it",
+		    (long)one->pid);
+		return;
+	}
 	record_say(r, "'%s' grows beyond --max-size: it cannot be thinned: %s", one->part_path,
 		   one->thin_error > 0 ? strerror(one->thin_error)
 				       : mayfly_error_text(one->thin_error));

@@ -5,6 +5,7 @@
  */
 #include "spool/spool_internal.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@
 #include "trace/write/thin_rule.h"
 
 #define MOST_FORK_BLOCKS (4u << 20) /* of all forks together; the newest fork is always kept */
+#define MANY_LIVE	 ((size_t)1 << 18)
 #define PEAK_OVER	 0.98
 #define PEAK_HIGHER	 1.1
 #define PEAK_LEAST	 1048576.0
@@ -35,12 +37,29 @@ static double sampled_weight(const struct spool_stream *s, const struct live_blo
 	return bytes;
 }
 
+/* Of a block of an exact recording that stays when it is thinned. */
+static double thinned_weight(const struct spool_stream *s, const struct live_block *b)
+{
+	struct trace_block block = {.size = b->size, .flags = (uint8_t)b->flags};
+	double bytes, blocks;
+
+	/* The coin that keeps each block tells what it has then. */
+	thin_block(s->header.sampler, s->thin_log2, 0, &block);
+	if (!block.hits)
+		return (double)b->size;
+	sample_weight(estimate_sampler(s->header.sampler, (uint32_t)b->flags),
+		      ldexp(1, block.interval_log2), b->size, block.hits, &bytes, &blocks);
+	return bytes;
+}
+
 /* The bytes that a block adds to the live ones. A block of a pool lies in a malloc block, which
  * counts already. */
 static inline double live_weight(const struct spool_stream *s, const struct live_block *b)
 {
 	if (MAYFLY_FLAG_HEAP(b->flags) == MAYFLY_HEAP_POOL)
 		return 0;
+	if (s->forgets)
+		return thinned_weight(s, b);
 	return s->exact ? (double)b->size : sampled_weight(s, b);
 }
 
@@ -118,11 +137,34 @@ struct live_block *stream_new_block(struct spool_stream *s, uint64_t key, int64_
 	return b;
 }
 
+/* If the block is dropped, there is nothing to know of it but that the one before it has gone. */
+static bool is_forgotten(struct spool_stream *s, const struct stream_waiting *e, int64_t ns)
+{
+	struct trace_block block = e->block;
+	uint32_t *place;
+
+	if (!s->forgets || thin_block(s->header.sampler, s->thin_log2,
+				      thin_coin(s->thin_seed, s->allocations), &block))
+		return false;
+	place = live_find(&s->live, e->key);
+	if (place) {
+		stream_hand_free(s, ns, live_at(&s->live, place), e->block.thread, 0);
+		live_remove(&s->live, place);
+		s->missed_frees++;
+	}
+	s->allocations++;
+	s->last_key[e->block.thread] = e->key;
+	return true;
+}
+
 static void exact_alloc(struct spool_stream *s, struct stream_waiting *e)
 {
 	int64_t ns = stream_moment(s, e->ticks);
-	struct live_block *b = stream_new_block(s, e->key, ns, e->block.thread, e->block.flags);
+	struct live_block *b;
 
+	if (is_forgotten(s, e, ns))
+		return;
+	b = stream_new_block(s, e->key, ns, e->block.thread, e->block.flags);
 	if (!b)
 		return;
 	b->size = e->block.size;
@@ -152,6 +194,8 @@ static void exact_release(struct spool_stream *s, const struct stream_waiting *e
 	struct live_block *b = place ? live_at(&s->live, place) : NULL;
 	uint32_t flags = e->block.flags, thread = e->block.thread;
 
+	if (!b && s->forgets)
+		return;
 	if (!b || e->ticks < b->ticks) {
 		s->unknown_frees++;
 		if (b && b->flags & LIVE_OVERLAPPED)
@@ -176,7 +220,7 @@ void stream_measure_pages(struct spool_stream *s, enum fragments_kind kind)
 	struct fragments f;
 	int error;
 
-	if (!s->exact || !s->trace || s->error)
+	if (!s->exact || !s->trace || s->error || s->forgets)
 		return;
 	error = fragments_measure(&f, &s->live, s->tables->nodes, s->now_ns)
 		    ? trace_writer_fragments(s->trace, kind, &f)
@@ -230,6 +274,37 @@ void stream_end_ocaml(struct spool_stream *s, int64_t ns, uint32_t thread)
 			i = 0;
 		}
 	}
+}
+
+/* Most are dropped: a table that is made anew has the others sooner than each of those is taken out. */
+void stream_forget_thinned(struct spool_stream *s)
+{
+	struct live_table kept = {0};
+
+	if (!s->exact || s->options.keep_forks || (!s->forgets && s->live.used < MANY_LIVE))
+		return;
+	s->forgets = true;
+	s->live_bytes = 0;
+	for (size_t i = 0; i < s->live.high && !s->error; i++) {
+		const struct live_block *old = &s->live.block[i];
+		struct live_block *b;
+		uint32_t next;
+		bool there;
+
+		if (!old->key || old->serial == LIVE_THINNED)
+			continue;
+		b = live_put(&kept, old->key, &there);
+		if (!b) {
+			stream_fail(s, MAYFLY_E_MEMORY);
+			break;
+		}
+		next = b->next;
+		*b = *old;
+		b->next = next;
+		s->live_bytes += live_weight(s, b);
+	}
+	live_free(&s->live);
+	s->live = kept;
 }
 
 /* ---- forks ---- */

@@ -145,6 +145,7 @@ struct spool_stream {
 	double most_live, measured_live; /* largest so far, and at the last look at pages */
 	uint32_t thin_log2;		 /* 0: all blocks are handed over */
 	uint64_t thin_seed;
+	bool forgets; /* exact: blocks that are dropped are not in `live` */
 };
 
 /* ---- spool_state.c ---- */
@@ -214,6 +215,10 @@ void stream_hand_alloc(struct spool_stream *s, int64_t ns, struct live_block *b,
 void stream_hand_free(struct spool_stream *s, int64_t ns, const struct live_block *b,
 		      uint32_t thread, uint32_t flags);
 struct trace_block stream_block(const struct spool_stream *s, const struct live_block *b);
+
+/* To be called when thin_log2 has changed. With many live blocks, those that were dropped go, and those to
+ * come will not be in the table. */
+void stream_forget_thinned(struct spool_stream *s);
 
 /* From now on nothing is known of the blocks in OCaml's heaps, so the trace frees them here. */
 void stream_end_ocaml(struct spool_stream *s, int64_t ns, uint32_t thread);

@@ -400,6 +400,12 @@ void spool_stream_thin(struct spool_stream *s, uint32_t interval_log2, uint64_t 
 {
 	s->thin_log2 = interval_log2;
 	s->thin_seed = seed;
+	stream_forget_thinned(s);
+}
+
+size_t spool_stream_live(const struct spool_stream *s)
+{
+	return s->live.used;
 }
 
 void spool_stream_close(struct spool_stream *s)

@@ -126,8 +126,12 @@ void spool_stream_renumber(struct spool_stream *s, struct trace_writer *writer,
 			   uint64_t (*renumber)(void *context, uint64_t serial), void *context);
 
 /* From now on blocks are thinned to this interval (thin_rule.h) before the writer gets them; it
- * does not get the frees of dropped blocks. */
+ * does not get the frees of dropped blocks. If there are many live blocks and no child needs them, the dropped ones
+ * are forgotten: live bytes are then those of the others by their weights, and pages are no longer measured. */
 void spool_stream_thin(struct spool_stream *s, uint32_t interval_log2, uint64_t seed);
+
+/* How many blocks are known to be live. */
+size_t spool_stream_live(const struct spool_stream *s);
 
 void spool_stream_close(struct spool_stream *s);
 
