@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The limits of a long exact recording: redis-server under load with --max-size, looked at once a second."""
 
+import json
 import os
 import random
 import shutil
@@ -66,7 +67,7 @@ def watch(tools, minutes, work, progress):
     subprocess.run(["redis-cli", "-p", str(port), "shutdown", "nosave"], stdout=subprocess.DEVNULL)
     if recorder.wait():
         return {"failed": "mayfly record: exit status %d" % recorder.returncode}
-    facts = tools.json("info", trace)
+    facts = json.loads(subprocess.run([tools.mayfly, "info", "--json", trace], check=True, stdout=subprocess.PIPE).stdout)
     return {"most": most, "trace": os.stat(trace).st_size, "samples": facts["samples"],
             "dropped": facts["dropped_samples"] + facts["dropped_frees"], "seconds": facts["duration_ns"] / 1e9}
 
