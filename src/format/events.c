@@ -235,6 +235,13 @@ void event_coder_free(struct event_coder *c)
 	free(c);
 }
 
+void event_coder_rest(struct event_coder *c)
+{
+	free(c->memory);
+	c->memory = NULL;
+	c->memory_size = 0;
+}
+
 /* An array of at least `want` items; what it gains is zero when `zeroed`. */
 static void grow_array(struct event_coder *c, void *array, size_t *size, size_t want, size_t item,
 		       bool zeroed)

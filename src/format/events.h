@@ -48,6 +48,8 @@ struct event_context {
 struct event_coder;
 struct event_coder *event_coder_new(struct column_writer *columns);
 void event_coder_free(struct event_coder *c);
+/* Gives back the memory for a chunk's events until there is a next one. */
+void event_coder_rest(struct event_coder *c);
 
 /* What a writer has learned from the chunks of its trace; all zero at the beginning. */
 struct event_past {

@@ -43,8 +43,8 @@
 #define LEAST_SAMPLES 1000
 /* With more live blocks than this, an exact trace with a limit is thinned, whatever its size. A block takes 48 bytes, and
  * up to 130 more where its neighbours are not known, so the table of those and of one more chunk of events stays
- * below 150 MB. */
-#define MOST_LIVE ((size_t)1 << 19)
+ * below 100 MB. */
+#define MOST_LIVE ((size_t)1 << 18)
 
 /* The part of the recorder that is finishing, while its spool is still whole. */
 static const char *volatile needless_part;
@@ -590,6 +590,8 @@ static int write_and_thin(struct recorder *r, double share)
 
 	if (!error)
 		error = part_flush(r->part);
+	if (!error)
+		trace_writer_rest(r->writer);
 	return error ? error : thin(r, share);
 }
 

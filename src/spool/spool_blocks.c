@@ -15,7 +15,7 @@
 #include "trace/write/thin_rule.h"
 
 #define MOST_FORK_BLOCKS (4u << 20) /* of all forks together; the newest fork is always kept */
-#define MANY_LIVE	 ((size_t)1 << 18)
+#define MANY_LIVE	 ((size_t)1 << 17)
 #define PEAK_OVER	 0.98
 #define PEAK_HIGHER	 1.1
 #define PEAK_LEAST	 1048576.0

@@ -824,6 +824,12 @@ int trace_writer_flush(struct trace_writer *w)
 	return w->options.snapshot_ns ? write_waiting_tracks(w) : write_group(w, false);
 }
 
+void trace_writer_rest(struct trace_writer *w)
+{
+	if (w->coder && w->coder != w->options.quick_events)
+		event_coder_rest(w->coder);
+}
+
 /* ---- the end ---- */
 
 static void write_index(struct trace_writer *w)

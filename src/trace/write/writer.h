@@ -115,6 +115,8 @@ int trace_writer_time(struct trace_writer *w, int64_t time_ns);
 
 /* Ends the current chunk although it is not full. Small chunks make the trace larger. */
 int trace_writer_flush(struct trace_writer *w);
+/* After that: gives back memory that only the next chunk needs. */
+void trace_writer_rest(struct trace_writer *w);
 
 /* Writes names, INFO from tables->info (mode, sampler, counts of events are the writer's own),
  * index and trailer. */
