@@ -39,7 +39,7 @@ static void hint_python(char *buffer, size_t size, const struct mayfly_trace *tr
 	const struct mayfly_info *info = mayfly_trace_info(trace);
 	struct mayfly_summary s;
 
-	if (info->absent || !runs_python(trace) || info->heaps >> MAYFLY_HEAP_POOL_MAPPED & 1 ||
+	if (!runs_python(trace) || info->heaps >> MAYFLY_HEAP_POOL_MAPPED & 1 ||
 	    mayfly_trace_summary(trace, &s) != 0 ||
 	    s.allocated.bytes.estimate < SMALL_OBJECT * s.allocated.blocks.estimate)
 		return;
@@ -99,14 +99,13 @@ static void hint_exec(char *buffer, size_t size, const struct mayfly_trace *trac
 
 /* ---- code that was compiled at run time ---- */
 
-/* In no file, or of V8's builtins, which are made in the same way and have no unwind tables. */
+/* In no file, and without a name that somebody has given it. */
 static bool is_jit(const struct mayfly_trace *trace, const struct mayfly_frame *frame)
 {
 	const struct mayfly_module *module = mayfly_trace_module(trace, frame->module);
 
 	return frame->kind == MAYFLY_FRAME_CODE && !trace_is_runtime_frame(frame) &&
-	       (!module || (module && !strcmp(module->path, TRACE_JIT_MODULE)) ||
-		(frame->locations && strncmp(frame->location[0].function, "Builtins_", 9) == 0));
+	       !*frame->location->function && (!module || !strcmp(module->path, TRACE_JIT_MODULE));
 }
 
 static bool is_cut(const struct mayfly_frame *frame)
@@ -170,11 +169,20 @@ static void hint_jit(char *buffer, size_t size, const struct mayfly_trace *trace
 
 /* ---- files without symbols ---- */
 
-/* Frames of code that reports do not fold. */
+/* Frames of code that reports do not fold. In a trace that was made of another tool's file, only
+ * those of modules with a build-id can get names afterwards, and only if their addresses are known. */
 struct names {
 	size_t frames, unnamed;
 	bool whole; /* some file has no names at all */
 };
+
+static bool can_be_named(const struct mayfly_trace *trace, const struct mayfly_module *module)
+{
+	const struct mayfly_info *info = mayfly_trace_info(trace);
+
+	return trace_is_recorded(info) ||
+	       (module->build_id_length && !(info->absent & MAYFLY_ABSENT_MODULES));
+}
 
 static struct names count_names(const struct mayfly_trace *trace)
 {
@@ -191,6 +199,8 @@ static struct names count_names(const struct mayfly_trace *trace)
 		if (f->kind != MAYFLY_FRAME_CODE || f->module >= info->modules ||
 		    code_kind(&own, trace, l->function, l->file,
 			      mayfly_trace_module(trace, f->module)->path) != CODE_OWN)
+			continue;
+		if (!can_be_named(trace, mayfly_trace_module(trace, f->module)))
 			continue;
 		n.frames++;
 		used[f->module] = true;
@@ -220,11 +230,18 @@ static void hint_names(char *buffer, size_t size, const struct mayfly_trace *tra
 
 char *hint_text(char *buffer, size_t size, const struct mayfly_trace *trace, unsigned which)
 {
-	static void (*const hints[HINTS])(char *, size_t, const struct mayfly_trace *) = {
-	    hint_python, hint_children, hint_exec, hint_jit, hint_names};
+	static const struct {
+		void (*write)(char *, size_t, const struct mayfly_trace *);
+		bool recorded; /* it says how the program could be recorded */
+	} hints[HINTS] = {{hint_python, true},
+			  {hint_children, true},
+			  {hint_exec, true},
+			  {hint_jit, true},
+			  {hint_names, false}};
 
 	*buffer = 0;
-	if (which < HINTS)
-		hints[which](buffer, size, trace);
+	if (which < HINTS &&
+	    (!hints[which].recorded || trace_is_recorded(mayfly_trace_info(trace))))
+		hints[which].write(buffer, size, trace);
 	return buffer;
 }

@@ -16,6 +16,12 @@ bool trace_has_no_blocks(const struct mayfly_info *info)
 	return info->absent & MAYFLY_ABSENT_ALLOCATIONS;
 }
 
+/* Each importer lacks something that recordings have; snapshots of old versions have no errors. */
+bool trace_is_recorded(const struct mayfly_info *info)
+{
+	return !(info->absent & ~(uint32_t)MAYFLY_ABSENT_ERRORS) && !info->memtrace_version;
+}
+
 bool trace_is_exact(const struct mayfly_info *info)
 {
 	bool sampled = info->mode == MAYFLY_SAMPLED && !(info->absent & MAYFLY_ABSENT_ERRORS);

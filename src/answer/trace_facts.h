@@ -12,6 +12,9 @@
 bool trace_is_exact(const struct mayfly_info *info);
 /* Whether it is not about blocks: it was made of a file that has events alone. */
 bool trace_has_no_blocks(const struct mayfly_info *info);
+/* Whether mayfly recorded the program, so that it can be recorded again in another way. Else the trace
+ * was made of another tool's file. */
+bool trace_is_recorded(const struct mayfly_info *info);
 /* Whether no block of it is of malloc: a file of Memtrace's. */
 bool trace_is_ocaml_alone(const struct mayfly_info *info);
 /* Whether it has blocks of malloc that OCaml's blocks lie in. */

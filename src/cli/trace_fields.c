@@ -250,7 +250,7 @@ static void note_remedies(const struct output *o, const struct mayfly_info *info
 	char interval[FIGURE_TEXT], finer[FIGURE_TEXT], samples[32] = "no";
 
 	/* Other traces cannot be recorded again with these options. */
-	bool recorded = !trace_is_ocaml_alone(info) && !info->absent;
+	bool recorded = !trace_is_ocaml_alone(info) && trace_is_recorded(info);
 
 	if (recorded && info->mode == MAYFLY_SAMPLED && info->samples < FEW_SAMPLES) {
 		text_bytes(interval, sizeof(interval), (double)info->interval_bytes);
