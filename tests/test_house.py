@@ -178,7 +178,8 @@ ROOMS = {  # room (the longest folder that matches) -> rooms whose headers and f
             "stream", "record", "attach", "fleet"},
 }
 # Of format's headers the agent uses these, and the engine for runtimes one.
-AGENT_FORMAT = {"format/attachment.h", "format/natural_log.h", "format/spool_format.h", "format/strata.h", "format/varint.h"}
+AGENT_FORMAT = {"format/attachment.h", "format/natural_log.h", "format/spool_format.h", "format/strata.h", "format/units.h",
+                "format/varint.h"}
 MEMPROF_FORMAT = {"format/natural_log.h"}
 
 

@@ -754,6 +754,34 @@ def by_hand():
 
 
 @case
+def yes_and_no_by_hand():
+    """Each setting that is yes or no takes the same words, and what is neither is noted in the report."""
+    with Folder() as here:
+        for number, (word, exact) in enumerate((("1", True), ("yes", True), ("ON", True), ("true", True),
+                                                ("0", False), ("off", False), ("No", False), ("false", False))):
+            spool = here / ("%d.spool" % number)
+            run([program("ugly"), "churn", "500"], env=environment(LD_PRELOAD=AGENT, MAYFLY=(
+                "exact=%s,follow=%s,runtime_events=%s,attached=0,python=%s,output=%s" % ((word,) * 4 + (spool,)))))
+            facts = info(spool)
+            same((facts["mode"], facts["note"]), ("exact" if exact else "sampled", None), word)
+        for key in ("exact", "follow", "runtime_events", "attached", "python"):
+            spool = here / (key + ".spool")
+            run([program("ugly"), "churn", "500"], env=environment(
+                LD_PRELOAD=AGENT, MAYFLY="%s=maybe,output=%s" % (key, spool)))
+            check(b"bad value in MAYFLY: %s=maybe" % key.encode() in run([MAYFLY, "report", spool]).out, key)
+            made = here / (key + ".mayfly")
+            recorded = run([MAYFLY, "record", "-o", made, "--", program("ugly"), "churn", "500"],
+                           env=environment(MAYFLY=key + "=maybe"))
+            check(b"%s" % key.encode() in recorded.err and b"maybe" in recorded.err and recorded.code == 125
+                  if not os.path.exists(made) else "%s=maybe" % key in info(made)["note"], key, recorded)
+        for word in ("true", "On", "yes", "1"):
+            made = here / (word + ".mayfly")
+            run([MAYFLY, "record", "-o", made, "--", program("ugly"), "churn", "500"],
+                env=environment(MAYFLY="exact=" + word))
+            same(info(made)["mode"], "exact", word)
+
+
+@case
 def dormant():
     """start=dormant: no sample, and no disturbance."""
     with Folder() as here:

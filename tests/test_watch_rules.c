@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "format/units.h"
 #include "record/cgroup_limit.h"
 
 #include "test.h"
@@ -78,6 +79,37 @@ static void test_wrong(void)
 	check_wrong("growth>100M", 11, "a rate");
 	check_wrong("growth>100M/week", 12, "a rate");
 	check_wrong("growth>10%", 9, "a rate");
+}
+
+/* Sizes and times are spelled as in options. */
+static void test_spellings(void)
+{
+	static const char *const sizes[] = {"1",   "4096", "1b",   "512k",  "1.5M", "2Gb",
+					    "1gI", "3TiB", "2kib", "1e3",   ".5k",  "7P",
+					    "1kk", "1 ki", "5d",   "1e-1k", "0x10", "1KBs"};
+	static const char *const times[] = {"1",   "2s",   "250ms", "5m",  "5min", "3sec",   "2h",
+					    "1d",  "1w",   "1.5H",  ".5s", "1e2",  "9999us", "5M",
+					    "5mm", "1 mi", "5y",    "2hr", "1e",   "0x5"};
+	struct watch_rule rule;
+	char text[64];
+	uint64_t bytes;
+	int64_t ns;
+	size_t at;
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+		bool good = size_read(sizes[i], strlen(sizes[i]), &bytes);
+
+		snprintf(text, sizeof(text), "live>%s", sizes[i]);
+		CHECK(!watch_rule_parse(text, &rule, &at) == good, "%s", text);
+		CHECK(!good || (uint64_t)rule.limit == bytes, "%s: %f", text, rule.limit);
+	}
+	for (size_t i = 0; i < sizeof(times) / sizeof(*times); i++) {
+		bool good = time_read(times[i], strlen(times[i]), &ns);
+
+		snprintf(text, sizeof(text), "live>1M for %s", times[i]);
+		CHECK(!watch_rule_parse(text, &rule, &at) == good, "%s", text);
+		CHECK(!good || rule.for_ns == ns, "%s: %lld", text, (long long)rule.for_ns);
+	}
 }
 
 static bool look(const struct watch_rule *rule, struct watch_state *state, int64_t seconds,
@@ -186,6 +218,7 @@ int main(void)
 {
 	RUN(test_right);
 	RUN(test_wrong);
+	RUN(test_spellings);
 	RUN(test_level);
 	RUN(test_growth);
 	RUN(test_unknown);

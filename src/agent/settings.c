@@ -23,7 +23,8 @@
  *
  * interval, exact, overhead, max_spool and start fill the header of a spool that the agent makes
  * itself. In one that a recorder has made, the header has them already, and they count. BYTES may
- * end with K, M or G.
+ * end with K, M or G. 1 is also yes, on or true, and off is no, false or 0 (format/units.h); what is
+ * neither becomes a note.
  */
 #include "agent/settings.h"
 
@@ -32,57 +33,28 @@
 
 #include "agent/agent.h"
 #include "agent/cpu/sys.h"
+#include "format/units.h"
 
 /* "512K" -> 524288, between 1 and `most`. */
 static bool parse_bytes(const char *text, size_t length, uint64_t most, uint64_t *bytes)
 {
-	uint64_t value = 0;
-	unsigned shift = 0;
-	size_t i = 0;
+	uint64_t value;
 
-	for (; i < length && text[i] >= '0' && text[i] <= '9'; i++) {
-		if (value > 1ull << 60)
-			return false;
-		value = value * 10 + (uint64_t)(text[i] - '0');
-	}
-	if (i == 0 || value == 0)
+	if (!size_read(text, length, &value) || value == 0 || value > most)
 		return false;
-	if (i < length) {
-		static const char units[] = "kmg";
-		const char *unit = strchr(units, text[i] | 0x20);
-		if (!unit || !*unit)
-			return false;
-		shift = 10 * (unsigned)(unit - units + 1);
-		i++;
-	}
-	if (i != length || value > most >> shift)
-		return false;
-	*bytes = value << shift;
+	*bytes = value;
 	return true;
 }
 
 /* "0.5" -> 50, in 1/10000; more than 0, at most 100 %. */
 static bool parse_percent(const char *text, size_t length, uint32_t *share)
 {
-	uint32_t value = 0, digits = 0, decimals = 0;
-	bool point = false;
+	double percent;
 
-	for (size_t i = 0; i < length; i++) {
-		if (text[i] == '.' && !point) {
-			point = true;
-			continue;
-		}
-		if (text[i] < '0' || text[i] > '9' || value > SAMPLER_SHARE_ONE || decimals == 2)
-			return false;
-		value = value * 10 + (uint32_t)(text[i] - '0');
-		digits++;
-		decimals += point;
-	}
-	for (; decimals < 2; decimals++)
-		value *= 10;
-	if (digits == 0 || value == 0 || value > SAMPLER_SHARE_ONE)
+	if (!number_read(text, length, &percent) ||
+	    !(percent >= 0.01 && percent <= SAMPLER_SHARE_ONE / 100))
 		return false;
-	*share = value;
+	*share = (uint32_t)(percent * 100 + 0.5);
 	return true;
 }
 
@@ -154,59 +126,66 @@ static bool word(const char *text, size_t length, const char *expected)
 	return strlen(expected) == length && !memcmp(text, expected, length);
 }
 
-static double power_of_ten(unsigned int n)
-{
-	double power = 1;
-
-	for (; n; n--)
-		power *= 10;
-	return power;
-}
-
-/* "1e-5", "0.001", "1". Exact to the last bit for up to 15 digits and the smallest rates allowed. */
+/* "1e-5", "0.001", "1" */
 static bool parse_rate(const char *text, size_t length, double *rate)
 {
-	int exponent = 0, decimals = 0;
-	bool point = false;
-	double number = 0;
-	size_t i = 0, digits = 0;
+	double value;
 
-	for (; i < length && ((text[i] >= '0' && text[i] <= '9') || (text[i] == '.' && !point));
-	     i++) {
-		if (text[i] == '.') {
-			point = true;
-			continue;
-		}
-		number = number * 10 + (text[i] - '0');
-		decimals += point;
-		if (++digits > 30)
-			return false;
-	}
-	if (i < length && (text[i] | 0x20) == 'e') {
-		bool negative = ++i < length && text[i] == '-';
-		size_t first = i += negative || (i < length && text[i] == '+');
+	if (!number_read(text, length, &value) || !(value > 0 && value <= 1))
+		return false;
+	*rate = value;
+	return true;
+}
 
-		for (; i < length && text[i] >= '0' && text[i] <= '9' && exponent < 100; i++)
-			exponent = exponent * 10 + (text[i] - '0');
-		if (i == first)
-			return false;
-		exponent = negative ? -exponent : exponent;
-	}
-	exponent -= decimals;
-	*rate = exponent < 0 ? number / power_of_ten((unsigned int)-exponent)
-			     : number * power_of_ten((unsigned int)exponent);
-	return digits && i == length && *rate > 0 && *rate <= 1;
+/* Any spelling of yes and no. */
+static bool parse_yes(const char *text, size_t length, bool *yes)
+{
+	int answer = yes_or_no(text, length);
+
+	if (answer >= 0)
+		*yes = answer;
+	return answer >= 0;
+}
+
+static bool is_off(const char *text, size_t length)
+{
+	return yes_or_no(text, length) == 0;
 }
 
 /* A rate, "on", "off". */
 static bool take_ocaml(const char *text, size_t length)
 {
-	if (word(text, length, "off"))
+	if (is_off(text, length)) {
 		agent_config.ocaml_rate = 0;
-	else if (!word(text, length, "on"))
-		return parse_rate(text, length, &agent_config.ocaml_rate);
-	else if (agent_config.ocaml_rate == 0)
+		return true;
+	}
+	if (parse_rate(text, length, &agent_config.ocaml_rate))
+		return true;
+	if (yes_or_no(text, length) != 1)
+		return false;
+	if (agent_config.ocaml_rate == 0)
 		agent_config.ocaml_rate = AGENT_OCAML_RATE;
+	return true;
+}
+
+static bool take_exact(const char *text, size_t length)
+{
+	bool exact = false;
+
+	if (!parse_yes(text, length, &exact))
+		return false;
+	if (exact)
+		agent_config.interval_log2 = 0;
+	return true;
+}
+
+static bool take_python(const char *text, size_t length)
+{
+	bool python = true;
+
+	if (!parse_yes(text, length, &python))
+		return false;
+	agent_config.no_python = !python;
 	return true;
 }
 
@@ -220,14 +199,13 @@ static void take_setting(const char *key, size_t key_length, const char *value, 
 	} else if (word(key, key_length, "interval")) {
 		good = parse_interval(value, length, &agent_config.interval_log2);
 	} else if (word(key, key_length, "exact")) {
-		if (word(value, length, "1") || word(value, length, "yes"))
-			agent_config.interval_log2 = 0;
+		good = take_exact(value, length);
 	} else if (word(key, key_length, "overhead")) {
 		good = parse_percent(value, length, &agent_config.overhead);
 	} else if (word(key, key_length, "max_spool")) {
 		good = parse_bytes(value, length, UINT64_MAX >> 1, &agent_config.max_spool);
 	} else if (word(key, key_length, "map_events")) {
-		if (word(value, length, "off"))
+		if (is_off(value, length))
 			agent_config.map_events = AGENT_MAP_EVENTS_OFF;
 		else
 			good =
@@ -235,10 +213,9 @@ static void take_setting(const char *key, size_t key_length, const char *value, 
 	} else if (word(key, key_length, "ocaml")) {
 		good = take_ocaml(value, length);
 	} else if (word(key, key_length, "python")) {
-		agent_config.no_python = word(value, length, "off");
-		good = agent_config.no_python || word(value, length, "on");
+		good = take_python(value, length);
 	} else if (word(key, key_length, "runtime_events")) {
-		agent_config.runtime_events = word(value, length, "1");
+		good = parse_yes(value, length, &agent_config.runtime_events);
 	} else if (word(key, key_length, "ocaml_frames")) {
 		good = parse_number(value, length, &number) && number >= 1 &&
 		       number <= SPOOL_OCAML_FRAMES;
@@ -254,9 +231,9 @@ static void take_setting(const char *key, size_t key_length, const char *value, 
 	} else if (word(key, key_length, "seed")) {
 		good = parse_number(value, length, &agent_config.seed);
 	} else if (word(key, key_length, "follow")) {
-		agent_config.follow = word(value, length, "1") || word(value, length, "yes");
+		good = parse_yes(value, length, &agent_config.follow);
 	} else if (word(key, key_length, "attached")) {
-		agent_config.attached = word(value, length, "1");
+		good = parse_yes(value, length, &agent_config.attached);
 	} else if (word(key, key_length, "start")) {
 		agent_config.dormant = word(value, length, "dormant");
 		good = agent_config.dormant || word(value, length, "on");

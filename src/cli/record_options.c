@@ -11,6 +11,7 @@
 #include "cli/option_table.h"
 #include "cli/cli.h"
 #include "cli/output.h"
+#include "format/units.h"
 #include "serve/server.h"
 
 #define DEFAULT_MAX_SPOOL (8ull << 30)
@@ -46,10 +47,12 @@ static bool take_overhead(const struct given *given, void *to)
 
 static bool read_rate(const char *text, double *rate)
 {
-	char *end;
+	return number_read(text, strlen(text), rate) && *rate >= 1e-11 && *rate <= 1;
+}
 
-	*rate = strtod(text, &end);
-	return end != text && !*end && *rate >= 1e-11 && *rate <= 1;
+static bool is_off(const char *text)
+{
+	return yes_or_no(text, strlen(text)) == 0;
 }
 
 /* "off", a rate, or nothing, which asks for the default. */
@@ -62,7 +65,7 @@ static bool record_take_ocaml(const struct given *given, void *to)
 	c->ocaml_given = true;
 	if (!given->value)
 		return true;
-	if (!strcmp(given->value, "off")) {
+	if (is_off(given->value)) {
 		r->ocaml_off = true;
 		return true;
 	}
@@ -79,7 +82,7 @@ static bool take_map_events(const struct given *given, void *to)
 {
 	struct record *r = &((struct record_command *)to)->record;
 
-	r->map_events_off = !strcmp(given->value, "off");
+	r->map_events_off = is_off(given->value);
 	return r->map_events_off || option_take_bytes(given, &r->map_events);
 }
 
@@ -237,7 +240,7 @@ static bool ocaml_value_stands_apart(char **argv)
 	double rate;
 
 	return optind > 1 && !strcmp(argv[optind - 1], "--ocaml") &&
-	       (!strcmp(argv[optind], "off") || read_rate(argv[optind], &rate));
+	       (is_off(argv[optind]) || read_rate(argv[optind], &rate));
 }
 
 int record_take_options(struct record_command *c, int argc, char **argv)
@@ -281,6 +284,15 @@ static bool setting_taken(const char *option, const char *said, const char *valu
 	       cli_refuse("%s", complaint.text);
 }
 
+/* Also of those settings that the recorder gives instead, so that a mistake is never passed over. */
+static bool setting_is_yes(const char *key, const char *value, bool *yes)
+{
+	int answer = yes_or_no(value, strlen(value));
+
+	*yes = answer == 1;
+	return answer >= 0 || cli_refuse("%s in MAYFLY: '%s' is neither " YES_OR_NO, key, value);
+}
+
 /* A setting that is the recorder's, too: an option takes precedence. */
 static bool take_user_setting(struct record_command *c, const char *setting, const char *value,
 			      bool *taken)
@@ -296,15 +308,20 @@ static bool take_user_setting(struct record_command *c, const char *setting, con
 	    {"overhead", "overhead", "overhead in MAYFLY", r->overhead || !r->interval_log2},
 	    {"max_spool", "max-spool", "max_spool in MAYFLY", r->max_spool != 0},
 	};
+	static const char *const words[] = {"exact", "follow", "runtime_events"};
 	size_t length = strlen(setting);
+	bool yes = false;
 
 	*taken = true;
 	for (size_t i = 0; i < sizeof(shared) / sizeof(*shared); i++)
 		if (is_key(setting, length, shared[i].key))
 			return shared[i].overridden ||
 			       setting_taken(shared[i].option, shared[i].said, value, c);
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+		if (is_key(setting, length, words[i]) && !setting_is_yes(words[i], value, &yes))
+			return false;
 	if (is_key(setting, length, "exact")) {
-		if (free_mode && !r->overhead && (!strcmp(value, "1") || !strcmp(value, "yes")))
+		if (yes && free_mode && !r->overhead)
 			r->interval_log2 = 0;
 		return true;
 	}

@@ -9,7 +9,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "format/units.h"
+
 #define VALUE_BYTES 4096
+#define SECOND_NS   1000000000
 
 struct pair {
 	char key[VALUE_BYTES], value[VALUE_BYTES];
@@ -81,18 +84,18 @@ static const char *decode(const char *at, const char *ends, char *to)
 	return at;
 }
 
-/* The seconds of a unit; 0: it is none. */
-static int64_t unit_seconds(const char *unit)
+/* A length of time in whole seconds, at most 68 years. It has a unit, or it could be a time since 1970. */
+static bool read_seconds(const char *text, int64_t *seconds)
 {
-	static const struct {
-		char unit;
-		int64_t seconds;
-	} units[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}, {'w', 604800}};
+	size_t length = strlen(text);
+	int64_t ns;
 
-	for (size_t i = 0; i < sizeof(units) / sizeof(*units); i++)
-		if (unit[0] == units[i].unit && !unit[1])
-			return units[i].seconds;
-	return 0;
+	*seconds = 0;
+	if (!time_read(text, length, &ns) || strchr("0123456789.", text[length - 1]) ||
+	    ns % SECOND_NS || ns / SECOND_NS > INT32_MAX)
+		return false;
+	*seconds = ns / SECOND_NS;
+	return true;
 }
 
 static bool read_time(const char *text, int64_t now_s, int64_t *seconds)
@@ -109,30 +112,28 @@ static bool read_time(const char *text, int64_t now_s, int64_t *seconds)
 		*seconds = timegm(&tm);
 		return true;
 	}
-	*seconds = strtoll(text, &end, 10);
-	if (end == text || *seconds > INT32_MAX * 4ll || *seconds < -INT32_MAX)
-		return false;
-	if (*seconds <= 0 && unit_seconds(end)) {
-		*seconds = now_s + *seconds * unit_seconds(end);
-		return true;
+	if (*text == '-' || (*text == '0' && text[1])) {
+		bool good = read_seconds(text + (*text == '-'), seconds);
+
+		*seconds = now_s - *seconds;
+		return good;
 	}
-	return !*end && *seconds > 0;
+	*seconds = strtoll(text, &end, 10);
+	return end != text && !*end && *seconds > 0 && *seconds <= INT32_MAX * 4ll;
 }
 
 static bool read_every(const struct pair *p, int64_t *every_ns, char *why)
 {
-	char *end;
-	int64_t count = strtoll(p->value, &end, 10);
+	int64_t seconds;
 
 	if (!strcmp(p->value, "auto")) {
 		*every_ns = -1;
 		return true;
 	}
-	if (end == p->value || count <= 0 || count > INT32_MAX || !unit_seconds(end) ||
-	    count * unit_seconds(end) > INT32_MAX)
+	if (!read_seconds(p->value, &seconds) || !seconds)
 		return wrong(why, "%s: '%.40s' is not a length of time, as 30s, 5m, 1h, 1d or auto",
 			     p->key, p->value);
-	*every_ns = count * unit_seconds(end) * 1000000000;
+	*every_ns = seconds * SECOND_NS;
 	return true;
 }
 

@@ -3,45 +3,13 @@
 #include "question/option_values.h"
 
 #include "answer/text_format.h"
+#include "format/units.h"
 
 #include <ctype.h>
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A decimal number. Unlike strtod, it rejects signs, spaces, hexadecimal, "inf" and "nan". */
-static bool read_number(const char *text, double *value, const char **end)
-{
-	char *after;
-
-	if (!isdigit((unsigned char)text[0]) && text[0] != '.')
-		return false;
-	if (text[0] == '0' && (text[1] == 'x' || text[1] == 'X'))
-		return false;
-	*value = strtod(text, &after);
-	*end = after;
-	return after != text && isfinite(*value);
-}
-
-static bool unit_of_bytes(const char *suffix, double *factor)
-{
-	static const char letters[] = "KMGT";
-	const char *letter;
-
-	*factor = 1;
-	if (*suffix == 0 || strcasecmp(suffix, "B") == 0)
-		return true;
-	letter = strchr(letters, toupper((unsigned char)*suffix));
-	if (!letter)
-		return false;
-	for (const char *l = letters; l <= letter; l++)
-		*factor *= 1024;
-	suffix++;
-	return *suffix == 0 || strcasecmp(suffix, "B") == 0 || strcasecmp(suffix, "iB") == 0;
-}
-
-/* Whole numbers beyond 2^53 must not lose digits on the way through double. */
 static bool whole_number(const char *text, uint64_t *value)
 {
 	char *end;
@@ -55,41 +23,15 @@ static bool whole_number(const char *text, uint64_t *value)
 
 bool option_bytes(const char *option, const char *text, uint64_t *bytes, struct complaint *c)
 {
-	const char *suffix;
-	double number, factor;
-
-	if (whole_number(text, bytes))
-		return true;
-	if (!read_number(text, &number, &suffix) || !unit_of_bytes(suffix, &factor) ||
-	    number * factor >= 0x1p64)
-		return complain(c,
-				"%s: '%s' is not a size; write bytes, or use K, M or G as in 512K",
-				option, text);
-	*bytes = (uint64_t)(number * factor);
-	return true;
+	return size_read(text, strlen(text), bytes) ||
+	       complain(c, "%s: '%s' is not a size; write bytes, or use K, M or G as in 512K",
+			option, text);
 }
 
 bool option_time(const char *option, const char *text, int64_t *ns, struct complaint *c)
 {
-	static const struct {
-		const char *suffix;
-		double ns;
-	} units[] = {{"", 1e9},	  {"s", 1e9},  {"ms", 1e6},   {"us", 1e3},
-		     {"ns", 1.0}, {"m", 60e9}, {"h", 3600e9}, {"d", 86400e9}};
-	const char *suffix;
-	double number;
-
-	if (read_number(text, &number, &suffix)) {
-		for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
-			if (strcmp(suffix, units[i].suffix) != 0)
-				continue;
-			if (number * units[i].ns >= 0x1p62)
-				break;
-			*ns = (int64_t)llround(number * units[i].ns);
-			return true;
-		}
-	}
-	return complain(c,
+	return time_read(text, strlen(text), ns) ||
+	       complain(c,
 			"%s: '%s' is not a time; write seconds, or use ns, us, ms, s, m, h or d as "
 			"in 250ms",
 			option, text);

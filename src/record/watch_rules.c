@@ -6,29 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SECOND_NS 1e9
-#define MINUTE_NS 60e9
-#define HOUR_NS	  3600e9
+#include "format/units.h"
+
+#define SECOND_NS 1000000000
+#define HOUR_NS	  (3600ll * SECOND_NS)
 #define LEAST_NS  1e6
-#define MOST_NS	  (366 * 24 * HOUR_NS)
+#define MOST_NS	  (366.0 * 24 * HOUR_NS)
 #define MOST_SIZE 0x1p62
 
 /* ---- reading a rule ---- */
 
-struct unit {
-	const char *name;
-	double factor;
-};
-
-static const struct unit sizes[] = {
-    {"K", 0x1p10},   {"M", 0x1p20},   {"G", 0x1p30},   {"T", 0x1p40}, {"KB", 0x1p10},
-    {"MB", 0x1p20},  {"GB", 0x1p30},  {"TB", 0x1p40},  {"B", 1},      {"KiB", 0x1p10},
-    {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}, {"", 1},	      {NULL, 0}};
-static const struct unit times[] = {{"ms", 1e6},	{"s", SECOND_NS}, {"m", MINUTE_NS},
-				    {"min", MINUTE_NS}, {"h", HOUR_NS},	  {"", SECOND_NS},
-				    {NULL, 0}};
-static const struct unit quantities[] = {
-    {"live", WATCH_LIVE}, {"rss", WATCH_RSS}, {"growth", WATCH_GROWTH}, {NULL, 0}};
+static const char *const quantities[] = {
+    [WATCH_LIVE] = "live", [WATCH_RSS] = "rss", [WATCH_GROWTH] = "growth"};
 
 /* The rest of a rule. */
 struct rule_text {
@@ -50,56 +39,57 @@ static bool take_sign(struct rule_text *t, char sign)
 	return true;
 }
 
-/* One of the words, whatever the case; NULL: none, and nothing is taken. */
-static const struct unit *take_word(struct rule_text *t, const struct unit *words)
+/* The letters that come next. */
+static const char *next_word(struct rule_text *t, size_t *length)
 {
-	size_t length = 0;
-
 	skip_spaces(t);
-	while (isalpha((unsigned char)t->at[length]))
-		length++;
-	if (length == strlen("for") && !strncasecmp(t->at, "for", length) && *words->name != 'f')
-		length = 0; /* no unit, and the next part of the rule */
-	for (; words->name; words++) {
-		if (strlen(words->name) != length || strncasecmp(words->name, t->at, length) != 0)
-			continue;
-		t->at += length;
-		return words;
-	}
-	return NULL;
+	for (*length = 0; isalpha((unsigned char)t->at[*length]); ++*length)
+		;
+	return t->at;
 }
 
+/* The letters of a unit; none when the next part of the rule follows. */
+static const char *next_unit(struct rule_text *t, size_t *length)
+{
+	const char *word = next_word(t, length);
+
+	if (units_is(word, *length, "for"))
+		*length = 0;
+	return word;
+}
+
+/* Whatever the case. False: another word, and nothing is taken. */
 static bool take_one_word(struct rule_text *t, const char *word)
 {
-	const struct unit words[] = {{word, 1}, {NULL, 0}};
+	size_t length;
+	const char *next = next_word(t, &length);
 
-	return take_word(t, words);
+	if (!units_is(next, length, word))
+		return false;
+	t->at += length;
+	return true;
 }
 
-/* Digits, perhaps with a point; no sign, no exponent. */
+/* No sign. */
 static bool take_number(struct rule_text *t, double *number)
 {
-	double digits = 0, scale = 1;
-	bool point = false;
-	const char *from;
+	struct decimal d;
+	size_t used;
 
 	skip_spaces(t);
-	for (from = t->at; isdigit((unsigned char)*t->at) || (*t->at == '.' && !point); t->at++) {
-		point |= *t->at == '.';
-		if (*t->at == '.')
-			continue;
-		digits = digits * 10 + (*t->at - '0');
-		scale *= point ? 10 : 1;
-	}
-	*number = digits / scale;
-	return t->at - from > point;
+	used = decimal_read(t->at, strlen(t->at), &d);
+	*number = decimal_value(&d);
+	t->at += used ? used : strspn(t->at, "."); /* what is missing, is after it */
+	return used > 0;
 }
 
 static const char *take_limit(struct rule_text *t, struct watch_rule *rule)
 {
 	static const char size[] = "a size, such as 512M or 2G", share[] = "from 1 to 100 percent";
-	const struct unit *unit;
 	struct rule_text from = *t;
+	const char *unit;
+	size_t length;
+	int shift;
 
 	skip_spaces(&from);
 	if (!take_number(t, &rule->limit))
@@ -113,10 +103,12 @@ static const char *take_limit(struct rule_text *t, struct watch_rule *rule)
 		}
 		return take_one_word(t, "of") && take_one_word(t, "cgroup") ? NULL : "'of cgroup'";
 	}
-	unit = take_word(t, sizes);
-	if (!unit)
+	unit = next_unit(t, &length);
+	shift = size_unit(unit, length);
+	if (shift < 0)
 		return size;
-	rule->limit *= unit->factor;
+	t->at += length;
+	rule->limit *= (double)(1ull << shift);
 	if (rule->limit >= 1 && rule->limit < MOST_SIZE)
 		return NULL;
 	*t = from;
@@ -125,28 +117,38 @@ static const char *take_limit(struct rule_text *t, struct watch_rule *rule)
 
 static const char *take_rate(struct rule_text *t, struct watch_rule *rule)
 {
-	static const struct unit each[] = {{"s", SECOND_NS},   {"sec", SECOND_NS}, {"m", MINUTE_NS},
-					   {"min", MINUTE_NS}, {"h", HOUR_NS},	   {NULL, 0}};
-	const struct unit *unit;
+	const char *unit;
+	size_t length;
+	int64_t ns = 0;
 
-	if (!take_sign(t, '/') || !(unit = take_word(t, each)))
+	if (take_sign(t, '/')) {
+		unit = next_word(t, &length);
+		ns = length ? time_unit(unit, length) : 0;
+	}
+	if (ns < SECOND_NS || ns > HOUR_NS)
 		return "a rate, such as 100M/min; /s, /min or /h";
-	rule->limit /= unit->factor;
-	rule->for_ns = (int64_t)unit->factor;
+	t->at += length;
+	rule->limit /= (double)ns;
+	rule->for_ns = ns;
 	return NULL;
 }
 
 static const char *take_duration(struct rule_text *t, struct watch_rule *rule)
 {
 	static const char time[] = "a time, such as 30s or 5m";
-	const struct unit *unit;
 	struct rule_text from = *t;
+	const char *unit;
+	size_t length;
 	double ns;
 
 	skip_spaces(&from);
-	if (!take_number(t, &ns) || !(unit = take_word(t, times)))
+	if (!take_number(t, &ns))
 		return time;
-	ns *= unit->factor;
+	unit = next_unit(t, &length);
+	if (!time_unit(unit, length))
+		return time;
+	t->at += length;
+	ns *= (double)time_unit(unit, length);
 	if (!(ns >= LEAST_NS && ns <= MOST_NS)) {
 		*t = from;
 		return time;
@@ -157,12 +159,15 @@ static const char *take_duration(struct rule_text *t, struct watch_rule *rule)
 
 static const char *take_rule(struct rule_text *t, struct watch_rule *rule)
 {
-	const struct unit *quantity = take_word(t, quantities);
+	const size_t count = sizeof(quantities) / sizeof(*quantities);
 	const char *wanted;
+	size_t i = 0;
 
-	if (!quantity)
+	while (i < count && !take_one_word(t, quantities[i]))
+		i++;
+	if (i == count)
 		return "live, rss or growth";
-	rule->quantity = (enum watch_quantity)quantity->factor;
+	rule->quantity = (enum watch_quantity)i;
 	if (!take_sign(t, '>'))
 		return "'>'";
 	wanted = take_limit(t, rule);

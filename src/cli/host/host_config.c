@@ -15,6 +15,7 @@
 #include "fleet/server_url.h"
 #include "format/numbering.h"
 #include "format/spool_format.h"
+#include "format/units.h"
 #include "question/option_values.h"
 
 #define LINE_BYTES	4096
@@ -83,9 +84,10 @@ static bool take_folder(struct reading *r, const char *value)
 
 static bool take_yes(struct reading *r, const char *key, const char *value, bool *to)
 {
-	*to = !strcmp(value, "yes");
-	return *to || !strcmp(value, "no") ||
-	       complain(&r->complaint, "%s: '%s' is neither yes nor no", key, value);
+	int answer = yes_or_no(value, strlen(value));
+
+	*to = answer == 1;
+	return answer >= 0 || complain(&r->complaint, "%s: '%s' is neither " YES_OR_NO, key, value);
 }
 
 /* "1 %", "0.01" */
