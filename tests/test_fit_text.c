@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Text cut to columns: with a mark, within the columns, and different names stay different. */
 #include "cli/fit_text.h"
+#include "answer/plain_name.h"
 
 #include <locale.h>
 #include <stdlib.h>
@@ -18,6 +19,44 @@ static void test_columns(void)
 	CHECK(text_columns("Zähler") == 6);
 	CHECK(text_columns("計数器") == 6, "wide");
 	CHECK(text_columns("e\xcc\x81t") == 2, "combining");
+}
+
+static void check_plain(const char *name, const char *expected)
+{
+	char plain[256];
+
+	name_plain(plain, sizeof(plain), name);
+	CHECK(strcmp(plain, expected) == 0, "'%s': '%s'", name, plain);
+	name_collapse(plain, sizeof(plain), name, NAME_NO_LEVEL, "");
+	CHECK(strstr(name, "<>") || strchr(expected, '<') || strcmp(plain, expected) == 0,
+	      "'%s' whole: '%s'", name, plain);
+}
+
+/* Brackets that are parts of names, and those that hold arguments. */
+static void test_plain(void)
+{
+	static const char *const whole[] = {"demo/io.(*Reader).Push",
+					    "demo.(*List[go.shape.int]).Push.func1",
+					    "(anonymous)",
+					    "Demo.(anonymous)",
+					    "async (anonymous)",
+					    "(garbage collector)",
+					    "(anonymous class)::run",
+					    "Object.<anonymous>",
+					    "outer.<locals>.<lambda>",
+					    "<module>",
+					    "Demo.run.(fun)",
+					    NULL};
+
+	for (size_t i = 0; whole[i]; i++)
+		check_plain(whole[i], whole[i]);
+	check_plain("(anonymous namespace)::f(int)", "(anonymous namespace)::f()");
+	check_plain("a<b<c>, d>::f(std::less<c>)", "a<>::f()");
+	check_plain("demo::operator()(int)", "demo::operator()()");
+	check_plain("f(decltype(sizeof...(Args)))", "f()");
+	check_plain("g<sizeof...(T)>(T)", "g<>()");
+	check_plain("void f<int>(char const*, ...)", "void f<>()");
+	check_plain("demo.(*Reader", "demo.(");
 }
 
 /* Nothing is cut without a mark, however little it is. */
@@ -96,6 +135,7 @@ int main(void)
 		DONE();
 	}
 	RUN(test_columns);
+	RUN(test_plain);
 	RUN(test_marks);
 	RUN(test_names_stay_apart);
 	DONE();

@@ -364,6 +364,25 @@ def pprof_by_hand():
 
 
 @case
+def names_of_go_and_javascript_are_whole():
+    """Receivers and (anonymous) in the first sentence, in rows that do not fit, and in the flame graph."""
+    push = "github.com/acme/warehouse-service/internal/of-a-long-name/encoding.(*%s).Push"
+    names = [push % "Reader", push % "Writer", "(anonymous)"]
+    def made(bytes_of):
+        return write("go.pb", profiles.pprof(profiles.HEAP_TYPES, [
+            ([[(name, "codec.go", 5)]], [10, bytes_of(name), 10, bytes_of(name)]) for name in names]))
+
+    for most in names:
+        first = mayfly("report", made(lambda name: 9000 if name == most else 1000)).text.split("\n\n")[0]
+        check(most in " ".join(first.split()), most, first)
+    path = made(lambda name: 1000)
+    rows = mayfly("report", path).text
+    check(all(rest in rows for rest in ("(*Reader).Push", "(*Writer).Push", "(anonymous)")), rows)
+    graph = mayfly("export", "--to", "flamegraph", "-o", "-", path).text
+    check("().Push" not in graph and "(*Reader).Push" in graph, graph)
+
+
+@case
 def pprof_leaves_out_what_it_says():
     def place(name):
         return [(name, "f.c", 1)]

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of C++ and Rust functions without what makes them long: see plain_name.h. */
+/* Names of functions without what makes them long: see plain_name.h. */
 #include "answer/plain_name.h"
 
 #include <ctype.h>
@@ -20,30 +20,54 @@ static size_t operator_length(const char *s)
 	return 0;
 }
 
-#define ANONYMOUS "(anonymous namespace)"
-#define CLOSURE	  ".(fun)" /* a function of OCaml without a name */
-
-/* Bytes at `s` that are no bracket although they hold one; 0 when there are none. */
-static size_t literal_length(const char *s, bool word_start)
+/* Bytes from a bracket at `s` to the one that closes it; 0: none does. */
+static size_t bracket_length(const char *s)
 {
-	const char *literal;
+	const char open = *s, close = open == '(' ? ')' : '>';
+	size_t depth = 0;
+
+	for (size_t i = 0; s[i]; i++) {
+		depth += s[i] == open;
+		depth -= s[i] == close;
+		if (!depth)
+			return i + 1;
+	}
+	return 0;
+}
+
+/*
+ * A bracket that is no list of arguments but a part of the name:
+ *
+ *	(anonymous namespace)::f   (anonymous)	  (garbage collector)
+ *	demo.(*Reader).Push	   Demo.(fun)	  f.<locals>.g	 Object.<anonymous>
+ *
+ * but not sizeof...(T)
+ */
+static bool is_named_bracket(const char *s, const char *name)
+{
+	if (s == name)
+		return *s == '(';
+	if (s[-1] == '.')
+		return s - name < 2 || s[-2] != '.';
+	return strncmp(s, "(anonymous", strlen("(anonymous")) == 0;
+}
+
+/* Bytes at `s`, inside a name, that are no bracket although they hold one; 0 when there are none. */
+static size_t literal_length(const char *s, const char *name)
+{
+	bool word_start = s == name || !(isalnum((unsigned char)s[-1]) || s[-1] == '_');
 
 	switch (*s) {
 	case 'o':
 		return word_start ? operator_length(s) : 0;
 	case '-':
-		literal = "->";
-		break;
+		return s[1] == '>' ? 2 : 0;
 	case '(':
-		literal = ANONYMOUS;
-		break;
-	case '.':
-		literal = CLOSURE;
-		break;
+	case '<':
+		return is_named_bracket(s, name) ? bracket_length(s) : 0;
 	default:
 		return 0;
 	}
-	return strncmp(s, literal, strlen(literal)) == 0 ? strlen(literal) : 0;
 }
 
 unsigned name_collapse(char *buffer, size_t size, const char *name, unsigned level,
@@ -53,8 +77,7 @@ unsigned name_collapse(char *buffer, size_t size, const char *name, unsigned lev
 	size_t used = 0;
 
 	for (const char *s = name; *s && used + 8 < size;) {
-		bool word_start = s == name || !(isalnum((unsigned char)s[-1]) || s[-1] == '_');
-		size_t literal = literal_length(s, word_start);
+		size_t literal = literal_length(s, name);
 		size_t length = literal ? literal : 1;
 		bool hidden = depth >= level || parentheses > 0;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of C++ and Rust functions without what makes them long. */
+/* Names of functions, of C++ and Rust above all, without what makes them long. */
 #ifndef MAYFLY_PLAIN_NAME_H
 #define MAYFLY_PLAIN_NAME_H
 
@@ -14,6 +14,8 @@
  *
  *	level:	    1       2                      NAME_NO_LEVEL
  *		a<...>::f() a<b<...>, d>::f()      a<b<c>, d>::f()
+ *
+ * Go's receivers, "(anonymous)" and Python's "<locals>" are parts of the name, and stay.
  */
 unsigned name_collapse(char *buffer, size_t size, const char *name, unsigned level,
 		       const char *inside);

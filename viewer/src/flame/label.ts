@@ -12,6 +12,27 @@ export function changeText(change: number, blocks: boolean): string {
 	return `${change < 0 ? "−" : "+"}${amountText(Math.abs(change), blocks)}`;
 }
 
+/** Where the bracket at `from` is closed; -1: nowhere. */
+function closing(name: string, from: number): number {
+	const open = name[from]!;
+	const close = open === "(" ? ")" : open === "{" ? "}" : ">";
+	let depth = 0;
+	for (let i = from; i < name.length; i++) {
+		if (name[i] === open) depth++;
+		else if (name[i] === close && --depth === 0) return i;
+	}
+	return -1;
+}
+
+/** A bracket that holds no arguments but is a part of the name, as in "{lambda}", "a::<impl>", Go's
+ *  "io.(*Reader).Push", JavaScript's "(anonymous)" and Python's "f.<locals>.g". */
+function isName(name: string, i: number): boolean {
+	const before = name[i - 1];
+	if (name[i] === "{" || (name[i] === "(" && i === 0)) return true;
+	if (before === "." && name[i - 2] !== ".") return name[i] === "(" || name[i] === "<";
+	return (name[i] === "<" && (i === 0 || before === ":")) || name.startsWith("(anonymous", i);
+}
+
 /** The name without what is in (), <> and [], but with "operator()" and "<lambda>" whole. */
 function withoutArguments(name: string): string {
 	let out = "";
@@ -25,8 +46,8 @@ function withoutArguments(name: string): string {
 			i += sign.length - 1;
 		} else if (inside === 0 && name.startsWith("(anonymous namespace)::", i)) {
 			i += "(anonymous namespace)::".length - 1;
-		} else if (inside === 0 && (c === "{" || (c === "<" && (i === 0 || name[i - 1] === ":")))) {
-			const close = name.indexOf(c === "{" ? "}" : ">", i);
+		} else if (inside === 0 && isName(name, i)) {
+			const close = closing(name, i);
 			if (close < 0) return name;
 			out += name.slice(i, close + 1);
 			i = close;
