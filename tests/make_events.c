@@ -10,6 +10,7 @@
  *	gc	 what an eventlog of OCaml says: no blocks at all
  *	strange	 names and values that are broken or hostile
  *	labels	 the blocks of exact, without track events
+ *	overwritten the same as exact, after OCaml's runtime has overwritten events
  */
 #include "trace/write/writer.h"
 
@@ -209,6 +210,19 @@ static void serve_lossy(void)
 	r->info.dropped_events = 7;
 }
 
+/* Between requests the runtime has overwritten events, three times. */
+static void serve_overwritten(void)
+{
+	uint32_t lost = type(MAYFLY_TYPE_INSTANT, "events_lost", "ocaml", "", "uwords");
+
+	add_types();
+	for (uint64_t i = 0; i < 3; i++) {
+		track(MAYFLY_TRACK_INSTANT, lost, 100 + i, 0);
+		now += MS;
+	}
+	serve();
+}
+
 /* ---- OCaml's eventlog ---- */
 
 static void collect(void)
@@ -298,7 +312,7 @@ static const struct kind {
     {"exact", serve, true, true, 0},	   {"sampled", serve, false, true, 0},
     {"lossy", serve_lossy, true, true, 0}, {"snapshots", serve, true, true, 500 * MS},
     {"gc", collect, true, true, 0},	   {"strange", say_strange, true, true, 0},
-    {"labels", serve, true, false, 0},
+    {"labels", serve, true, false, 0},	   {"overwritten", serve_overwritten, true, true, 0},
 };
 
 static int write_file(const char *path, const struct kind *kind)
@@ -337,7 +351,7 @@ int main(int argc, char **argv)
 			kind = &kinds[i];
 	if (!kind) {
 		fprintf(stderr, "usage: make_events exact|sampled|lossy|snapshots|gc|strange|"
-				"labels FILE\n");
+				"labels|overwritten FILE\n");
 		return 2;
 	}
 	exact = kind->exact;

@@ -208,6 +208,21 @@ def events_as_tables():
 
 
 @case
+def what_is_missing_stands_beside_the_counts():
+    """In the title of --spans and --events, and in JSON: events that were lost, whoever lost them."""
+    for option in ("--spans", "--events"):
+        same(parsed("report", option, trace("exact"))["losses"], 0, option)
+        same(parsed("report", option, trace("overwritten"))["losses"], 3, option)
+        title = text("report", option, trace("overwritten")).split("\n\n")[0].split("COUNT")[0]
+        check("missing at 3 moments" in " ".join(title.split()), option, title)
+        title = text("report", option, trace("lossy")).split("\n\n")[0].split("COUNT")[0]
+        check("could not be recorded" in " ".join(title.split()), option, title)
+        check("missing" not in text("report", option, trace("exact")), option)
+    late = text("report", "--spans", "--from", "10ms", trace("overwritten"))
+    check("missing" not in late, "lost before the window:", late)
+
+
+@case
 def events_as_json():
     answer = parsed("report", "--events", trace("exact"))
     same([(i["name"], i["category"], i["count"]) for i in answer["instants"]],

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "answer/trace_facts.h"
+#include "format/runtime_rings.h"
 
 const char *const span_sort_names[] = {"self", "total", "count", "allocated", "live", NULL};
 
@@ -59,6 +60,34 @@ static int sort_spans(struct event_rows *e)
 	return sorted && e->row ? 0 : MAYFLY_E_MEMORY;
 }
 
+/* ---- what is missing ---- */
+
+static bool is_loss(const struct mayfly_track_type *type)
+{
+	return type->kind == MAYFLY_TYPE_INSTANT && strcmp(type->category, "ocaml") == 0 &&
+	       strcmp(type->name, RUNTIME_EVENTS_LOST) == 0;
+}
+
+static int count_losses(struct event_rows *e, const struct mayfly_query *query)
+{
+	size_t types = mayfly_trace_info(e->trace)->track_types, lost = 0;
+	struct mayfly_track_sums *sums;
+	int error;
+
+	while (lost < types && !is_loss(mayfly_trace_track_type(e->trace, lost)))
+		lost++;
+	if (lost == types)
+		return 0;
+	error = mayfly_track_sums_run(e->trace, query, &sums);
+	if (error)
+		return error;
+	for (size_t i = 0; i < sums->rows; i++)
+		if (is_loss(mayfly_trace_track_type(e->trace, sums->row[i].type)))
+			e->losses += sums->row[i].count;
+	mayfly_track_sums_free(sums);
+	return 0;
+}
+
 /* ---- answers ---- */
 
 int event_rows_of_spans(struct event_rows *e, const struct mayfly_trace *trace,
@@ -69,6 +98,8 @@ int event_rows_of_spans(struct event_rows *e, const struct mayfly_trace *trace,
 	*e = (struct event_rows){.trace = trace, .sort = sort};
 	e->blocks = trace_has_span_blocks(mayfly_trace_info(trace));
 	error = mayfly_spans_run(trace, query, &e->spans);
+	if (!error)
+		error = count_losses(e, query);
 	return error ? error : sort_spans(e);
 }
 
@@ -88,6 +119,8 @@ int event_rows_of_all(struct event_rows *e, const struct mayfly_trace *trace,
 		error = mayfly_track_sums_run(trace, query, &e->sums);
 	if (!error)
 		error = thread_pauses_find(&e->pauses, trace, query, e->spans);
+	if (!error)
+		error = count_losses(e, query);
 	return error ? error : sort_spans(e);
 }
 

@@ -29,6 +29,8 @@ struct event_rows {
 	const struct mayfly_span_row **row; /* [spans->rows], sorted */
 	enum span_sort sort;
 	bool blocks; /* what spans allocate is known, and shown */
+	/* How often OCaml's runtime had overwritten events before they were read: they are missing. */
+	uint64_t losses;
 };
 
 /* Spans alone; with everything else: then what spans allocate is not shown. 0 or a negative enum

@@ -166,4 +166,5 @@ void json_events(struct json *j, const struct event_rows *e, const struct mayfly
 		put_pauses(j, e, top);
 	}
 	json_unsigned(j, "dropped_events", info->dropped_events);
+	json_unsigned(j, "losses", e->losses);
 }

@@ -100,6 +100,9 @@ struct runtime_track {
 
 struct runtime_types;
 
+/* The instant that runtime_types_lost() makes, of the category "ocaml". */
+#define RUNTIME_EVENTS_LOST "events_lost"
+
 struct runtime_types *runtime_types_new(uint32_t domains); /* NULL: no memory */
 void runtime_types_free(struct runtime_types *t);	   /* NULL is allowed */
 /* The track events of an event, which must be those of the runtime_rings. Returns their number. The

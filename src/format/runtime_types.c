@@ -138,7 +138,7 @@ struct runtime_types *runtime_types_new(uint32_t domains)
 		return NULL;
 	t->domains = domains;
 	t->lost = (struct mayfly_track_type){
-	    .name = "events_lost",
+	    .name = RUNTIME_EVENTS_LOST,
 	    .category = "ocaml",
 	    .unit = "",
 	    .kind = MAYFLY_TYPE_INSTANT,

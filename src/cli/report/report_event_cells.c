@@ -79,6 +79,21 @@ char *event_window_text(char *buffer, size_t size, const struct report *r)
 	return text_format(buffer, size, ", from %s to %s", from, to);
 }
 
+char *event_losses_text(char *buffer, size_t size, const struct event_view *v, const char *more)
+{
+	uint64_t dropped = v->r->file.info->dropped_events, losses = v->rows.losses;
+
+	*buffer = 0;
+	if (dropped)
+		text_append(buffer, size, "; %" PRIu64 "%s could not be recorded", dropped, more);
+	if (losses)
+		text_append(buffer, size,
+			    "; events are missing at %" PRIu64
+			    " moment%s: OCaml's runtime had overwritten them",
+			    losses, losses == 1 ? "" : "s");
+	return buffer;
+}
+
 int print_event_view(struct event_view *v, int (*text)(struct event_view *))
 {
 	struct json j;

@@ -21,6 +21,8 @@ void events_print_more(const struct event_view *v, size_t rows);
 void events_print_section(const struct event_view *v, const char *title);
 /* ", from 1 s to 2 s", or "" */
 char *event_window_text(char *buffer, size_t size, const struct report *r);
+/* What the counts lack, beside them: "; 7 events could not be recorded", or "". more: " more" */
+char *event_losses_text(char *buffer, size_t size, const struct event_view *v, const char *more);
 
 /* Cells. False: out of memory. */
 bool put_event_time(struct table *t, double ns);

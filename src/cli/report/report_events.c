@@ -29,15 +29,13 @@ static void print_events_title(const struct event_view *v)
 {
 	const struct mayfly_info *info = v->r->file.info;
 	struct track_counts counts = counts_of(v);
-	char text[256], window[192], dropped[96] = "";
+	char text[256], window[192], lost[192];
 
 	track_counts_text(text, sizeof(text), &counts);
-	if (info->dropped_events)
-		snprintf(dropped, sizeof(dropped), "; %" PRIu64 " more could not be recorded",
-			 info->dropped_events);
+	event_losses_text(lost, sizeof(lost), v, " more");
 	print_wrapped(&v->r->out, STYLE_BOLD, 0, "Events: %s%s%s%s", *text ? text : "none",
 		      event_window_text(window, sizeof(window), v->r),
-		      v->r->q.filtered ? "; filtered" : "", dropped);
+		      v->r->q.filtered ? "; filtered" : "", lost);
 	if (trace_has_no_blocks(info) && *info->note)
 		print_wrapped(&v->r->out, STYLE_DIM, 2, "%s", info->note);
 }

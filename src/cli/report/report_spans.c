@@ -60,14 +60,8 @@ static size_t span_columns(const struct event_view *v, struct column *c)
 static void print_left_out(const struct event_view *v)
 {
 	const struct mayfly_spans *s = v->rows.spans;
-	uint64_t open = open_spans(s), lost = v->rows.sums ? 0 : v->r->file.info->dropped_events;
+	uint64_t open = open_spans(s);
 
-	if (lost)
-		print_wrapped(&v->r->out, STYLE_DIM, 2,
-			      "  %" PRIu64
-			      " %s could not be recorded: some spans may lack their begin "
-			      "or end",
-			      lost, lost == 1 ? "event" : "events");
 	if (open)
 		print_wrapped(&v->r->out, STYLE_DIM, 2,
 			      "  %" PRIu64 " %s not ended: left out of COUNT and the times", open,
@@ -126,14 +120,19 @@ static void print_spans_legend(const struct event_view *v)
 
 static int print_spans_text(struct event_view *v)
 {
+	const struct mayfly_info *info = v->r->file.info;
 	uint64_t count = all_spans(v->rows.spans);
-	char window[192];
+	char window[192], lost[192];
 
-	print_wrapped(&v->r->out, STYLE_BOLD, 0, "Spans by %s: %" PRIu64 " of %zu %s%s%s",
+	event_losses_text(lost, sizeof(lost), v, info->dropped_events == 1 ? " event" : " events");
+	print_wrapped(&v->r->out, STYLE_BOLD, 0, "Spans by %s: %" PRIu64 " of %zu %s%s%s%s%s",
 		      sort_text(v->rows.sort), count, v->rows.spans->rows,
 		      v->rows.spans->rows == 1 ? "type" : "types",
 		      event_window_text(window, sizeof(window), v->r),
-		      v->r->q.filtered ? "; filtered" : "");
+		      v->r->q.filtered ? "; filtered" : "", lost,
+		      *lost ? ", so spans may be missing, or lack their begin or end" : "");
+	if (trace_has_no_blocks(info) && *info->note)
+		print_wrapped(&v->r->out, STYLE_DIM, 2, "%s", info->note);
 	if (!v->rows.spans->rows)
 		puts("  No span matches these options.");
 	if (!print_span_table(v))
