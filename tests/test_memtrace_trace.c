@@ -234,6 +234,75 @@ static void rate_1_is_exact(void)
 	free(file.bytes);
 }
 
+/* At rate 1 each word is a sample; the memory of a Bigarray has no header, and comes as a block of the
+ * minor heap. The figures are right, and the file comes back byte for byte. */
+static void bigarrays_have_no_header(void)
+{
+	static const int64_t stack[] = {3, 4};
+	struct memtrace_converted counts;
+	struct trace_buffer file = {0}, bytes, again = {0};
+	struct memtrace_writer *w = begin_file(&file, 1);
+	struct mayfly_summary summary;
+	struct mayfly_trace *t;
+	int64_t id, words = 0;
+
+	for (int i = 1; i <= 300; i++) {
+		bool heap = i % 4 != 3, bare = i % 4 > 1;
+
+		memtrace_writer_alloc(w, i, 10 * i, 10 * i + !bare,
+				      heap ? i % 8 < 4 ? MEMTRACE_MINOR : MEMTRACE_MAJOR
+					   : MEMTRACE_EXTERNAL,
+				      stack, 1 + (size_t)(i % 2), &id);
+		words += 10 * i + !bare;
+		if (i % 3 == 0)
+			memtrace_writer_collect(w, i, id / 2);
+	}
+	memtrace_writer_alloc(w, 400, 0, 1, MEMTRACE_MINOR, stack, 1, &id);
+	memtrace_writer_alloc(w, 400, 0, 1, MEMTRACE_EXTERNAL, stack, 1, &id);
+	words++;
+	end_file(w);
+	t = import(&file, &bytes, &counts);
+	CHECK(mayfly_trace_info(t)->mode == MAYFLY_EXACT);
+	CHECK(mayfly_trace_summary(t, &summary) == 0);
+	CHECK(summary.allocated.bytes.estimate == (double)(8 * words), "%f, %lld words",
+	      summary.allocated.bytes.estimate, (long long)words);
+	CHECK(memtrace_from_trace(t, "", 0, trace_buffer_sink, &again) == 0);
+	CHECK(again.used == file.used && memcmp(again.bytes, file.bytes, file.used) == 0,
+	      "%zu of %zu bytes", again.used, file.used);
+	mayfly_trace_close(t);
+	free(again.bytes);
+	free(bytes.bytes);
+	free(file.bytes);
+}
+
+/* A block with other samples than its words: which ones the sums stand for is not known. */
+static void rate_1_with_other_samples(void)
+{
+	static const int64_t stack[] = {3}, samples[] = {1, 9, 12, 100};
+
+	for (unsigned i = 0; i < 4; i++) {
+		struct memtrace_converted counts;
+		struct trace_buffer file = {0}, bytes, again = {0};
+		struct memtrace_writer *w = begin_file(&file, 1);
+		struct mayfly_trace *t;
+		int64_t id;
+
+		memtrace_writer_alloc(w, 1, 7, 8, MEMTRACE_MINOR, stack, 1, &id);
+		memtrace_writer_alloc(w, 2, 10, samples[i], MEMTRACE_MINOR, stack, 1, &id);
+		end_file(w);
+		t = import(&file, &bytes, &counts);
+		CHECK(mayfly_trace_info(t)->mode == MAYFLY_SAMPLED &&
+		      mayfly_trace_info(t)->absent & MAYFLY_ABSENT_ERRORS);
+		CHECK(memtrace_from_trace(t, "", 0, trace_buffer_sink, &again) == 0);
+		CHECK(again.used == file.used && memcmp(again.bytes, file.bytes, file.used) == 0,
+		      "%lld samples", (long long)samples[i]);
+		mayfly_trace_close(t);
+		free(again.bytes);
+		free(bytes.bytes);
+		free(file.bytes);
+	}
+}
+
 static void impossible_rates_are_refused(void)
 {
 	static const double rates[] = {0, -1, NAN, 1e-300};
@@ -784,6 +853,8 @@ int main(void)
 	RUN(files_become_traces);
 	RUN(deep_stacks_are_shortened);
 	RUN(rate_1_is_exact);
+	RUN(bigarrays_have_no_header);
+	RUN(rate_1_with_other_samples);
 	RUN(impossible_rates_are_refused);
 	RUN(damaged_files_are_converted);
 	RUN(estimates_are_right);

@@ -313,6 +313,8 @@ enum mayfly_event_kind {
 #define MAYFLY_FLAG_TEMPORARY 2u /* FREE: by the allocating thread before its next allocation */
 #define MAYFLY_FLAG_INHERITED 4u /* ALLOC: by the parent, before the fork; time 0: the fork */
 #define MAYFLY_FLAG_THINNED   8u /* ALLOC: kept by chance when the trace was thinned */
+/* ALLOC, in OCaml's heaps: the size has no header, as of the memory that a Bigarray holds */
+#define MAYFLY_FLAG_NO_HEADER 128u
 /* ALLOC: enum mayfly_heap, in three bits */
 #define MAYFLY_FLAG_HEAP_SHIFT	4
 #define MAYFLY_FLAG_HEAP_MASK	0x70u

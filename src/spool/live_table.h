@@ -38,7 +38,9 @@ struct live_block {
 	uint32_t labels; /* set of the tables */
 };
 
-#define LIVE_OVERLAPPED 0x80u /* its address was live: the free of the block before was missed */
+/* Its address was live: the free of the block before was missed. In place of MAYFLY_FLAG_NO_HEADER,
+ * which no block of a spool has. */
+#define LIVE_OVERLAPPED 0x80u
 #define LIVE_THINNED	(((uint64_t)1 << 56) - 1)
 
 #define LIVE_LEAVES 128u /* of a region */

@@ -214,7 +214,8 @@ static int choose_rate(struct export *x)
 static uint64_t words(const struct mayfly_event *e)
 {
 	uint64_t words = e->size / WORD_BYTES + (e->size % WORD_BYTES != 0);
-	bool header = e->heap == MAYFLY_HEAP_OCAML_MINOR || e->heap == MAYFLY_HEAP_OCAML_MAJOR;
+	bool header = (e->heap == MAYFLY_HEAP_OCAML_MINOR || e->heap == MAYFLY_HEAP_OCAML_MAJOR) &&
+		      !(e->flags & MAYFLY_FLAG_NO_HEADER);
 
 	return words - (header && words);
 }

@@ -8,7 +8,9 @@
  * Weights. OCaml samples each word with the same probability r, and the trace keeps this: a block
  * that was sampled n times has n hits, and the interval is the bytes of a word / r. It need not be
  * a power of two: the factor to a power of two is the same for all blocks and is stored once in the
- * trace (doc/FORMAT.md, "OCaml"). At rate 1 all blocks are present, with weight 1.
+ * trace (doc/FORMAT.md, "OCaml"). At rate 1 all blocks are present, with weight 1, and each has as
+ * many samples as words with its header. Those with one sample less have no header: Memtrace gives
+ * the memory of a Bigarray as a block of the minor heap. At other rates this cannot be told.
  *
  * Domains of version 3 are written independently of each other, so events are collected first and
  * then sorted by time. Codes become frames without a module, whose address is the code shifted left
@@ -72,7 +74,7 @@ struct memtrace_input {
 	uint64_t nodes_max;
 
 	bool exact;
-	bool weighted;	 /* the rate is 1, but some block has more samples than words */
+	bool weighted;	 /* the rate is 1, but some block has other samples than its words */
 	double interval; /* bytes per sample */
 	unsigned interval_log2;
 
@@ -255,6 +257,20 @@ static uint32_t count_hits(int64_t samples)
 	return samples < 1 ? 1 : samples > HITS_MAX ? HITS_MAX : (uint32_t)samples;
 }
 
+/* Sets the block's size; at rate 1, all of it was sampled. */
+static void set_size(struct memtrace_input *c, struct trace_block *b,
+		     const struct memtrace_event *e)
+{
+	bool heap = e->source != MEMTRACE_EXTERNAL;
+	bool bare = heap && c->exact && e->length && e->samples == e->length;
+	int64_t words = e->length + (heap && !bare);
+
+	b->size = (uint64_t)words * (c->info->word_size / 8);
+	if (bare)
+		b->flags |= MAYFLY_FLAG_NO_HEADER;
+	c->weighted |= c->exact && e->samples != (words ? words : 1);
+}
+
 static int memtrace_add_block(struct memtrace_input *c, struct path *path,
 			      const struct memtrace_event *e)
 {
@@ -265,12 +281,10 @@ static int memtrace_add_block(struct memtrace_input *c, struct path *path,
 		return error;
 	if (e->length < 0 || e->length > LENGTH_MAX)
 		return MAYFLY_E_DAMAGED;
-	b.b.size =
-	    (uint64_t)(e->length + (e->source != MEMTRACE_EXTERNAL)) * (c->info->word_size / 8);
 	b.b.flags = heap_flags(e->source);
+	set_size(c, &b.b, e);
 	b.b.hits = count_hits(e->samples);
 	b.b.interval_log2 = (uint8_t)c->interval_log2;
-	c->weighted |= c->exact && e->samples > e->length + 1;
 	if (!array_reserve(&c->block, &c->blocks_size, c->blocks, sizeof(*c->block)))
 		return MAYFLY_E_MEMORY;
 	c->block[c->blocks] = b;
