@@ -680,6 +680,72 @@ static void version_3(void)
 	free(both.bytes);
 }
 
+/* ---- a clock that is set back ---- */
+
+/* The times of all events; their number. */
+static size_t read_times(const struct buffer *b, int64_t *time_us, size_t room,
+			 struct memtrace_skipped *skipped)
+{
+	struct memtrace_reader *r = NULL;
+	struct memtrace_event e;
+	size_t events = 0;
+	int result;
+
+	CHECK(memtrace_open(b->bytes, b->used, &r) == 0);
+	while ((result = memtrace_next(r, &e)) == 1 && events < room)
+		time_us[events++] = e.time_us;
+	CHECK(result == 0, "%s after %zu events", memtrace_problem(r), events);
+	*skipped = memtrace_skipped(r);
+	CHECK(!skipped->misplaced && !skipped->wrong_pid && !skipped->truncated);
+	memtrace_close(r);
+	return events;
+}
+
+/* Sets the packets' times back, from the middle of the file on, by a multiple of what events state. */
+static int64_t set_back(struct buffer *b)
+{
+	const int64_t step_us = 100ll << 25;
+
+	for (size_t at = 0; at < b->used; at += packet_size(b, at))
+		for (size_t field = 8; at > b->used / 2 && field <= 16; field += 8)
+			set(b->bytes + at + field,
+			    get(b->bytes + at + field, 8) - (uint64_t)step_us, 8);
+	return step_us;
+}
+
+/* What is recorded after it is read, and its times differ by no more than the gap that is unknown. */
+static void check_set_back(struct buffer *b)
+{
+	static int64_t before[2 * EVENTS], after[2 * EVENTS];
+	struct memtrace_skipped skipped;
+	size_t events = read_times(b, before, 2 * EVENTS, &skipped), kept;
+	int64_t step_us;
+
+	CHECK(skipped.set_back_us == 0);
+	step_us = set_back(b);
+	kept = read_times(b, after, 2 * EVENTS, &skipped);
+	CHECK(kept == events && events > 1000, "%zu of %zu events", kept, events);
+	CHECK(skipped.set_back_us > step_us - (1 << 26) && skipped.set_back_us <= step_us, "%lld",
+	      (long long)skipped.set_back_us);
+	for (size_t i = 0; i < events && i < kept; i++)
+		CHECK(after[i] <= before[i] && after[i] > before[i] - (1 << 26), "event %zu", i);
+}
+
+static void clock_is_set_back_between_packets(void)
+{
+	struct buffer b[2] = {{0}}, both;
+
+	random_state = 11;
+	for (int i = 0; i < 2; i++)
+		free_model(write_random(&b[i], 4000));
+	both = to_version_3(&b[0], &b[1]);
+	check_set_back(&both);
+	check_set_back(&b[0]);
+	free(both.bytes);
+	for (int i = 0; i < 2; i++)
+		free(b[i].bytes);
+}
+
 /* ---- packets made by hand ---- */
 
 /* A file whose last packet has these bytes as its events; one allocation of the id 0 when `ids`. */
@@ -816,6 +882,58 @@ static void put_location_event(struct buffer *b, int64_t code, uint32_t line)
 	put(b, 1, 1);
 	put(b, line | (uint64_t)31 << 38 | (uint64_t)31 << 43, 6);
 	to_buffer(b, "f\0g", 4);
+}
+
+/* A packet of blocks of one word, allocated at these times of the file's clock. */
+static struct buffer packet_of_times(const int64_t *time_us, size_t count)
+{
+	struct buffer events = {0}, b;
+	size_t first;
+
+	for (size_t i = 0; i < count; i++) {
+		put(&events, event_word(101, time_us[i]), 4);
+		put(&events, 0, 2); /* no frames */
+	}
+	b = by_hand(2, count, events.bytes, events.used);
+	first = packet_size(&b, 0);
+	set(b.bytes + first + 8, (uint64_t)(info_for_test().start_us + time_us[0]), 8);
+	set(b.bytes + first + 16, (uint64_t)(info_for_test().start_us + time_us[count - 1]), 8);
+	free(events.bytes);
+	return b;
+}
+
+/* As when it is set while a packet is filled: that one and the next are read. */
+static void clock_is_set_back_in_a_packet(void)
+{
+	/* The last one is more than the bits of an event tell: the next packet does, but for the gap. */
+	static const int64_t steps[] = {1, 150, 9000000, 3600000000};
+
+	for (size_t i = 0; i < sizeof(steps) / sizeof(*steps); i++) {
+		const int64_t step = steps[i];
+		const int64_t time[] = {5, 200, 200 - step, 210 - step, 500 - step},
+			      more[] = {600 - step, 900 - step};
+		const int64_t wanted[] = {5, 200, 200, 210, 500, 600, 900};
+		struct buffer b = packet_of_times(time, 5), next = packet_of_times(more, 2);
+		size_t at = packet_size(&next, 0), events;
+		struct memtrace_skipped skipped;
+		int64_t got[16];
+
+		set(next.bytes + at + 50, 5, 8);
+		set(next.bytes + at + 58, 7, 8);
+		to_buffer(&b, next.bytes + at, packet_size(&next, at));
+		events = read_times(&b, got, 16, &skipped);
+		CHECK(events == 7, "step %lld: %zu events", (long long)step, events);
+		for (size_t k = 0; k < events && k < 5; k++)
+			CHECK(got[k] == wanted[k], "step %lld, event %zu: %lld", (long long)step, k,
+			      (long long)got[k]);
+		for (size_t k = 5; k < events; k++)
+			CHECK(got[k] == wanted[k] - (step > 1 << 25 ? 100 : 0),
+			      "step %lld, event %zu: %lld", (long long)step, k, (long long)got[k]);
+		CHECK(skipped.set_back_us == step - (step > 1 << 25 ? 100 : 0), "step %lld: %lld",
+		      (long long)step, (long long)skipped.set_back_us);
+		free(next.bytes);
+		free(b.bytes);
+	}
 }
 
 static void codes_have_one_meaning(void)
@@ -1049,6 +1167,8 @@ int main(void)
 	RUN(large_locations_are_replaced);
 	RUN(others_packets_are_skipped);
 	RUN(every_cut_is_read);
+	RUN(clock_is_set_back_between_packets);
+	RUN(clock_is_set_back_in_a_packet);
 	RUN(version_1);
 	RUN(version_3);
 	RUN(damage_is_found);

@@ -62,6 +62,30 @@ def without(kept, *names):
 # ---- reading ----
 
 @case
+def clock_that_is_set_back():
+    """Every later packet is used; the first line says so, and so does the note of the trace."""
+    made = read(memtrace_file())
+    data, at, step = bytearray(made), 0, 3 << 25  # of which the events' own bits show nothing
+    while at < len(data):
+        size = struct.unpack_from("<I", data, at + 4)[0] // 8
+        times = struct.unpack_from("<qq", data, at + 8)
+        if at > len(data) // 2:
+            struct.pack_into("<qq", data, at + 8, times[0] - step, times[1] - step)
+        at += size
+    path = write("stepped.ctf", bytes(data))
+    want = facts(memtrace_file())
+    for command in ("report", "info"):
+        result = mayfly(command, path, lines=1)
+        check(re.match(r"mayfly: \S*stepped.ctf: the program's clock was set back by 100\.\d+ s in all; times after "
+                       "that are moved on\n", result.message), result.message)
+    same(mayfly("dump", path, lines=1).text.count("\n"), mayfly("dump", memtrace_file()).text.count("\n"), "events")
+    mayfly("import", "--force", "-o", folder / "stepped.mayfly", path, lines=1)
+    got = facts(folder / "stepped.mayfly")
+    same((got["samples"], got["frees"], got["complete"]), (want["samples"], want["frees"], want["complete"]), "events")
+    check(got["note"].startswith("converted from a Memtrace file whose clock was set back by 100"), got["note"])
+
+
+@case
 def import_makes_the_trace_that_commands_make():
     made = folder / "made.ctf.mayfly"
     same(mayfly("import", memtrace_file()).out, b"", "standard output")

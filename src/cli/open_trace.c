@@ -223,7 +223,7 @@ int convert_foreign(const char *path, const struct import_format *format,
 {
 	const struct import_options options = {
 	    .symbolise = symbolise, .beside = file->beside, .beside_size = file->beside_size};
-	struct import_report report = {"", ""};
+	struct import_report report = {"", "", ""};
 	int error = format->convert(file->data, file->size, &options, sink, context, &report);
 
 	if (error > 0)
@@ -232,6 +232,8 @@ int convert_foreign(const char *path, const struct import_format *format,
 		say_not_converted(path, format, error, &report);
 		return error;
 	}
+	if (*report.repaired)
+		cli_error("%s: %s", path, report.repaired);
 	if (*report.problem)
 		cli_error("%s: damaged: %s; what comes before that is used", path, report.problem);
 	if (*report.left_out)

@@ -12,6 +12,7 @@
 struct import_report {
 	char left_out[256];
 	char problem[128];
+	char repaired[128]; /* what was put right while reading */
 };
 
 /* Inputs of readers besides the file itself. */

@@ -426,22 +426,36 @@ static int memtrace_write_all(struct memtrace_input *c, trace_sink *sink, void *
 	return error;
 }
 
+/* "clock was set back by 3600 s in all" or "" */
+static char *set_back_text(char *buffer, size_t size, const struct memtrace_reader *r)
+{
+	int64_t us = memtrace_skipped(r).set_back_us;
+
+	*buffer = 0;
+	if (us)
+		snprintf(buffer, size, "clock was set back by %.6g s in all", (double)us / 1e6);
+	return buffer;
+}
+
 static int memtrace_describe(struct memtrace_input *c)
 {
 	struct memtrace_skipped skipped = memtrace_skipped(c->r);
 	const struct memtrace_info *from = c->info;
 	struct recording *t = c->tables;
 	uint64_t lost = skipped.wrong_pid + skipped.misplaced + skipped.truncated;
-	char unused[64] = "";
+	char unused[64] = "", back[96];
 
 	if (lost)
 		snprintf(unused, sizeof(unused), "; %" PRIu64 " of its packets could not be used",
 			 lost);
+	set_back_text(back, sizeof(back), c->r);
 	if (import_describe(t, c->counts->problem,
-			    "converted from a Memtrace file, version %u, rate %g per "
+			    "converted from a Memtrace file%s%s%s, version %u, rate %g per "
 			    "word%s%.64s%s%.256s%s%.256s%s",
-			    from->version, from->sample_rate, *from->host ? ", host " : "",
-			    from->host, *from->context ? ", context " : "", from->context,
+			    *back ? " whose " : "", back,
+			    *back ? " (times after that are moved on)" : "", from->version,
+			    from->sample_rate, *from->host ? ", host " : "", from->host,
+			    *from->context ? ", context " : "", from->context,
 			    *from->runtime_parameters ? ", OCAMLRUNPARAM " : "",
 			    from->runtime_parameters, unused))
 		return MAYFLY_E_MEMORY;
@@ -564,7 +578,7 @@ static void report_memtrace(const struct memtrace_reader *r,
 			    struct import_report *report)
 {
 	struct memtrace_skipped skipped = memtrace_skipped(r);
-	char *text = report->left_out;
+	char *text = report->left_out, back[96];
 	size_t size = sizeof(report->left_out);
 
 	memtrace_append(text, size, skipped.wrong_pid, "packet of another process",
@@ -574,6 +588,9 @@ static void report_memtrace(const struct memtrace_reader *r,
 	memtrace_append(text, size, skipped.truncated, "packet that is cut off",
 			"packets that are cut off");
 	snprintf(report->problem, sizeof(report->problem), "%s", converted->problem);
+	if (*set_back_text(back, sizeof(back), r))
+		snprintf(report->repaired, sizeof(report->repaired),
+			 "the program's %s; times after that are moved on", back);
 }
 
 int memtrace_import(const void *data, size_t size, const struct import_options *options,

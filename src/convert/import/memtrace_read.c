@@ -10,6 +10,14 @@
  *		names		the 31 most recent files; for each, its 31 most recent functions
  *
  * Names are not copied: in the file each ends with a zero byte.
+ *
+ * Memtrace takes times from the wall clock, which may be set back, in the middle of a packet, too:
+ *
+ *	in the file	1 2 5 | 6 9 2 3 | 4 7		(| begins a packet)
+ *	moved on by	0 0 0   0 0 7 7   7 7
+ *
+ * An event states the lowest 25 bits of its time. After a step inside a packet they are taken as the
+ * difference from the event before, and must lead to the time at which the packet says that it ends.
  */
 #include "convert/import/memtrace_read.h"
 
@@ -44,7 +52,9 @@ struct names {
 
 struct domain {
 	unsigned number;
-	int64_t last_us;
+	int64_t last_us; /* moved on */
+	int64_t move_us; /* by so much, since the clock was set back */
+	int64_t id_end;	 /* of its last packet */
 	int64_t *stack;
 	size_t depth, stack_size;
 
@@ -76,6 +86,9 @@ struct memtrace_reader {
 	struct input events; /* the events to come of the current packet */
 	bool in_packet;
 	struct packet packet;
+	int64_t time_us; /* of its last event, as in the file; at first when it begins */
+	bool set_back;	 /* the clock, in this packet */
+	int64_t move_us; /* the most of all domains */
 	int64_t next_id;
 	unsigned domain_index;
 
@@ -422,8 +435,6 @@ static int check_header(struct memtrace_reader *r, const struct packet *p)
 					  "made by an unsupported version of Memtrace");
 	if (p->size < p->header || p->size > INT32_MAX / 8)
 		return damaged(r, "a packet of impossible size");
-	if (p->begin_us > p->end_us)
-		return damaged(r, "a packet that ends before it begins");
 	if (p->id_begin > p->id_end)
 		return damaged(r, "a packet whose block ids run backwards");
 	return 0;
@@ -450,12 +461,40 @@ static int find_domain(struct memtrace_reader *r, unsigned number)
 	return 0;
 }
 
-/* Whether the packet follows the previous one: up to version 2, all packets are one sequence. */
+/* Whether the packet can follow the domain's last one: also after the clock was set back, unless it
+ * lasts longer than any. Up to version 2, all packets are one sequence. */
 static bool in_sequence(const struct memtrace_reader *r, const struct packet *p)
 {
-	int64_t last = r->domains ? r->domain[0]->last_us : r->info.start_us;
+	unsigned known = p->version >= 3 ? r->domain_of[p->domain] : r->domains > 0;
+	const struct domain *d = known ? r->domain[known - 1] : NULL;
+	int64_t last_us = d ? d->last_us : r->info.start_us, begin_us, lasts_us;
 
-	return p->version >= 3 || (last <= p->begin_us && r->next_id == p->id_begin);
+	if (p->version < 3 ? r->next_id != p->id_begin : d && p->id_begin < d->id_end)
+		return false;
+	if (__builtin_add_overflow(p->begin_us, d ? d->move_us : 0, &begin_us) ||
+	    __builtin_sub_overflow(p->end_us, p->begin_us, &lasts_us))
+		return false;
+	return begin_us >= last_us || lasts_us <= (int64_t)TIME_MASK;
+}
+
+/* Moves a time of the file on. If it is still before the domain's last one, the clock was set back:
+ * then times are moved as far as in other domains, if that is enough. */
+static int move_on(struct memtrace_reader *r, struct domain *d, int64_t file_us, int64_t *time_us)
+{
+	int64_t back_us;
+
+	if (__builtin_add_overflow(file_us, d->move_us, time_us))
+		return damaged(r, "an impossible time");
+	if (*time_us >= d->last_us)
+		return 0;
+	if (__builtin_sub_overflow(d->last_us, file_us, &back_us))
+		return damaged(r, "an impossible time");
+	if (r->move_us < back_us)
+		r->move_us = back_us;
+	d->move_us = r->move_us;
+	if (__builtin_add_overflow(file_us, d->move_us, time_us))
+		return damaged(r, "an impossible time");
+	return 0;
 }
 
 static bool cache_agrees(const struct domain *d, const struct packet *p)
@@ -463,6 +502,30 @@ static bool cache_agrees(const struct domain *d, const struct packet *p)
 	return p->check_bucket == CACHE_NO_CHECK ||
 	       (p->check_bucket < CACHE_SIZE && d->next[p->check_bucket] == p->check_next &&
 		d->slot[p->check_bucket] == p->check_slot);
+}
+
+static int begin_packet(struct memtrace_reader *r)
+{
+	const struct packet *p = &r->packet;
+	struct domain *d;
+	int64_t begin_us;
+
+	r->events.at = r->file.at + p->header;
+	r->file.at += p->size;
+	r->events.end = r->file.at;
+	r->next_id = p->id_begin;
+	r->time_us = p->begin_us;
+	r->set_back = p->end_us < p->begin_us;
+	if (find_domain(r, p->domain))
+		return r->error;
+	d = r->domain[r->domain_index];
+	d->id_end = p->id_end;
+	if (move_on(r, d, p->begin_us, &begin_us))
+		return r->error;
+	if (!cache_agrees(d, p))
+		return damaged(r, "the stack cache differs from the writer's");
+	r->in_packet = true;
+	return 1;
 }
 
 /* Moves to the next packet to be read. 1, 0 at the end, or an error. */
@@ -484,16 +547,7 @@ static int next_packet(struct memtrace_reader *r)
 		} else if (p->pid != r->info.pid) {
 			r->skipped.wrong_pid++;
 		} else if (p->size <= left(&r->file)) {
-			r->events.at = r->file.at + p->header;
-			r->file.at += p->size;
-			r->events.end = r->file.at;
-			r->next_id = p->id_begin;
-			if (find_domain(r, p->domain))
-				return r->error;
-			if (!cache_agrees(r->domain[r->domain_index], p))
-				return damaged(r, "the stack cache differs from the writer's");
-			r->in_packet = true;
-			return 1;
+			return begin_packet(r);
 		}
 		if (p->size > left(&r->file)) {
 			r->skipped.truncated++;
@@ -512,6 +566,39 @@ static bool event_time(const struct packet *p, uint32_t word, int64_t *time_us)
 		low += (uint64_t)TIME_MASK + 1;
 	*time_us = (int64_t)((begin & ~(uint64_t)TIME_MASK) + low);
 	return p->begin_us <= *time_us && *time_us <= p->end_us;
+}
+
+/* The nearest time to that of the event before. */
+static int64_t time_near(const struct memtrace_reader *r, uint32_t word)
+{
+	uint32_t ahead = (word - (uint32_t)r->time_us) & TIME_MASK;
+	int64_t change = ahead;
+
+	if (ahead > TIME_MASK / 2)
+		change -= (int64_t)TIME_MASK + 1;
+	return (int64_t)((uint64_t)r->time_us + (uint64_t)change);
+}
+
+/* When an event of the current packet took place, moved on. */
+static int read_time(struct memtrace_reader *r, struct domain *d, uint32_t word)
+{
+	int64_t time_us;
+
+	if (r->set_back || !event_time(&r->packet, word, &time_us) || time_us < r->time_us) {
+		r->set_back = true;
+		time_us = time_near(r, word);
+	}
+	r->time_us = time_us;
+	if (move_on(r, d, time_us, &time_us))
+		return r->error;
+	d->last_us = time_us;
+	return 0;
+}
+
+/* After the clock was set back in a packet, its last event tells whether it was that. */
+static bool ends_in_time(const struct memtrace_reader *r)
+{
+	return !r->set_back || !(((uint32_t)r->time_us ^ (uint32_t)r->packet.end_us) & TIME_MASK);
 }
 
 static int read_of_block(struct memtrace_reader *r, struct input *in, unsigned code,
@@ -533,7 +620,6 @@ static int read_event(struct memtrace_reader *r, struct memtrace_event *e)
 {
 	struct domain *d = r->domain[r->domain_index];
 	struct input *in = &r->events;
-	int64_t time_us;
 	uint32_t word;
 	unsigned code;
 
@@ -541,12 +627,9 @@ static int read_event(struct memtrace_reader *r, struct memtrace_event *e)
 		return damaged(r, "an event that is cut off");
 	word = (uint32_t)get(in, 4);
 	code = word >> TIME_BITS;
-	if (!event_time(&r->packet, word, &time_us))
-		return damaged(r, "an event outside its packet's time");
-	if (time_us < d->last_us)
-		return damaged(r, "times that run backwards");
-	d->last_us = time_us;
-	e->time_us = (int64_t)((uint64_t)time_us - (uint64_t)r->info.start_us);
+	if (read_time(r, d, word))
+		return r->error;
+	e->time_us = (int64_t)((uint64_t)d->last_us - (uint64_t)r->info.start_us);
 	e->domain_index = r->domain_index;
 	e->domain = d->number;
 	if (code == EVENT_LOCATION)
@@ -577,9 +660,12 @@ int memtrace_next(struct memtrace_reader *r, struct memtrace_event *event)
 				return result;
 		}
 		r->in_packet = false;
+		if (!ends_in_time(r))
+			return damaged(r, "an event outside its packet's time");
 		if (r->next_id != r->packet.id_end)
 			return damaged(r,
 				       "a packet whose number of blocks differs from its header");
+		r->skipped.set_back_us = r->move_us;
 	}
 }
 

@@ -13,7 +13,7 @@ enum memtrace_event_kind { MEMTRACE_ALLOC, MEMTRACE_PROMOTE, MEMTRACE_COLLECT };
 
 struct memtrace_event {
 	enum memtrace_event_kind kind;
-	int64_t time_us; /* since info.start_us */
+	int64_t time_us; /* since info.start_us; never before the domain's previous event */
 	int64_t id;	 /* of the block, unchecked: there may be no such block */
 	/* The domain's ordinal by first appearance, from 0; and its number in the file. */
 	unsigned domain_index, domain;
@@ -30,11 +30,13 @@ struct memtrace_event {
 	int64_t common_prefix;
 };
 
-/* What was skipped: it can be the result of a fork, a crash or a full disk. */
+/* What was skipped or repaired: it can be the result of a fork, a crash or a full disk. */
 struct memtrace_skipped {
 	uint64_t wrong_pid; /* packets of another process */
 	uint64_t misplaced; /* packets with unexpected times or block ids */
 	uint64_t truncated; /* 1: the file ends inside a packet */
+	/* How far the clock was set back, in all; times after that are moved on by as much. */
+	int64_t set_back_us;
 };
 
 struct memtrace_reader;
