@@ -24,6 +24,10 @@ MAYFLY = os.path.join(BUILD, "src", "cli", "mayfly")
 AGENT = os.path.join(BUILD, "src", "agent", "libmayfly.so")
 PROGRAMS = os.path.join(BUILD, "tests")
 LIBRARIES = "/usr/lib/x86_64-linux-gnu/"
+# A Python that does on every machine the same: what packages and users have it run at its start
+# (.pth files, sitecustomize) allocates, too, even in a file called <string>. Not -E, as PYTHONMALLOC counts;
+# environment() leaves out what the user has set.
+PYTHON = ["/usr/bin/python3", "-S"]
 # Ends what hangs, with a message, before whoever runs all tests gives up. No time limit decides a
 # test: the longest command takes two minutes, on a busy machine five.
 TIMEOUT = 20 * 60
@@ -159,8 +163,8 @@ CACHE = tempfile.TemporaryDirectory(prefix="mayfly-test.")
 def environment(**changes):
     """A plain environment: what leads a program to other files or modes is left out."""
     result = {k: v for k, v in os.environ.items()
-              if not k.startswith(("LD_", "MAYFLY", "PYTHON", "MALLOC_", "ASAN_", "UBSAN_", "GIT_", "RUST_",
-                                   "DEBUGINFOD_"))
+              if not k.startswith(("LD_", "MAYFLY", "PYTHON", "PERL", "NODE_", "JAVA_", "OCAMLRUNPARAM", "CAMLRUNPARAM",
+                                   "MALLOC_", "ASAN_", "UBSAN_", "GIT_", "RUST_", "DEBUGINFOD_"))
               and k not in ("TERM", "COLUMNS", "LINES")}
     result["PATH"] = "/usr/bin:/bin:/usr/sbin:/sbin"
     result["LC_ALL"] = "C.UTF-8"

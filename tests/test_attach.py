@@ -7,7 +7,7 @@ import platform
 import signal
 import subprocess
 
-from harness import (AGENT, MAYFLY, TIMEOUT, Folder, Skip, case, cases, check, environment, functions_of, info,
+from harness import (AGENT, MAYFLY, PYTHON, TIMEOUT, Folder, Skip, case, cases, check, environment, functions_of, info,
                      main, need, program, report, run, same, wait_until)
 from told import Told
 
@@ -194,7 +194,7 @@ print("good")
     with Folder() as here:
         with open(here / "app.py", "w") as file:
             file.write(script)
-        oracle_of(["python3", os.fspath(here / "app.py")], here / "t.mayfly")
+        oracle_of([*PYTHON, os.fspath(here / "app.py")], here / "t.mayfly")
         if info(here / "t.mayfly")["note"].count("Python frames are unknown"):
             raise Skip("this Python's frames are unknown")
         text = run([MAYFLY, "report", "--metric", "allocated", "--by", "line", here / "t.mayfly"]).out
@@ -282,7 +282,7 @@ def becomes_another_program(how):
 def becomes_a_program_that_cannot_be_recorded():
     need_attach()
     with Folder() as here:
-        with started("python3", "-c", "import os; os.read(0, 1); os.execv(%r, ['static'])" % program("static")) as p:
+        with started(*PYTHON, "-c", "import os; os.read(0, 1); os.execv(%r, ['static'])" % program("static")) as p:
             recorder = subprocess.Popen([MAYFLY, "attach", "-x", "-o", here / "t.mayfly", str(p.pid)],
                                         env=environment())
             wait_until(lambda: is_recorded(p), "mayfly to attach")
@@ -325,7 +325,7 @@ def sleeps_are_as_long():
     need_attach()
     script = "import time\nprint('ready', flush=True)\nt = time.monotonic()\ntime.sleep(2)\n" \
              "print('good' if 2 <= time.monotonic() - t else 'short')"
-    with Folder() as here, started("python3", "-c", script) as process:
+    with Folder() as here, started(*PYTHON, "-c", script) as process:
         same(process.stdout.readline(), b"ready\n")
         done = run([MAYFLY, "attach", "-q", "--for", "1ms", "-o", here / "t.mayfly", str(process.pid)])
         same((done.code, done.err), (0, b""))

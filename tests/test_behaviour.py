@@ -11,7 +11,7 @@ import subprocess
 import xml.etree.ElementTree
 
 import harness
-from harness import (CLANG, Folder, MAYFLY, SOURCE, Skip, case, cases, check, environment, main, need, record, run,
+from harness import (CLANG, Folder, MAYFLY, PYTHON, SOURCE, Skip, case, cases, check, environment, main, need, record, run,
                      same, sane, unchanged, wait_until)
 
 INTERVALS = ["1", "512K"]
@@ -234,7 +234,7 @@ def python_memory():
     with Folder() as here:
         for number, allocator in enumerate(("malloc", "pymalloc", "malloc_debug")):
             trace = here / ("%d.mayfly" % number)
-            watched = unchanged(["/usr/bin/python3", "-c", script], trace, "-i", "1",
+            watched = unchanged([*PYTHON, "-c", script], trace, "-i", "1",
                                 env=environment(PYTHONMALLOC=allocator))
             check(b"True" in watched.out, watched)
             sane(trace, 10000 if allocator == "malloc" else 100)

@@ -11,7 +11,7 @@ import re
 import sys
 from collections import defaultdict
 
-from harness import (MAYFLY, Folder, case, cases, check, main, need, program, record, report, run,
+from harness import (MAYFLY, PYTHON, Folder, case, cases, check, main, need, program, record, report, run,
                      same)
 
 QUESTIONS = 250  # to each of four programs
@@ -335,7 +335,7 @@ splice @a, 0, 50; $_ .= "y" x 500 for @a[0..40]; push @a, "z" x $_ for 1..300; p
 PROGRAMS = {
     "known": lambda: [program("known"), "3", "4", "300"],
     "perl": lambda: ["perl", "-e", 'my @a; push @a, "x" x $_ for 1..200; print join ",", @a'],
-    "python": lambda: ["/usr/bin/python3", "-S", "-c", "pass"],
+    "python": lambda: [*PYTHON, "-c", "pass"],
     "forked": lambda: ["perl", "-e", FORKS],
     "ls": lambda: ["ls", "-l", "/"],
 }

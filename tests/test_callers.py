@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 
-from harness import (MAYFLY, SOURCE, Folder, Skip, case, cases, check, environment as plain, main, need, record,
+from harness import (MAYFLY, PYTHON, SOURCE, Folder, Skip, case, cases, check, environment as plain, main, need, record,
                      run, same)
 
 folder = Folder()
@@ -221,8 +221,8 @@ def notes(name):
     program, text, environment, said = NOTES[name]
     need(program)
     trace = folder / "notes.mayfly"
-    result = run([MAYFLY, "record", "-q", "-o", trace, program, "-e" if program == "perl" else "-c",
-                  text], env=plain(**environment))
+    result = run([MAYFLY, "record", "-q", "-o", trace, program,
+                  {"perl": "-e", "python3": "-Sc"}.get(program, "-c"), text], env=plain(**environment))
     same(result.code, 0, result.err)
     shown = " ".join(run([MAYFLY, "report", trace]).out.decode().split())
     check(re.search(said, shown) if said else "PYTHONMALLOC" not in shown, shown)
@@ -239,7 +239,7 @@ def of_samples():
 def of_python():
     """A foreign program: main() and the start of threads are not in the table, libc is not."""
     need("python3")
-    rows = names(named(["python3", "-c", "x = [str(i) * 20 for i in range(100000)]"], "-i", "16K"))
+    rows = names(named([*PYTHON, "-c", "x = [str(i) * 20 for i in range(100000)]"], "-i", "16K"))
     for name in ("main", "_start", "__libc_start_main", "__libc_start_call_main"):
         same(name in rows, False, name)
 

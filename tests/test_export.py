@@ -14,7 +14,7 @@ import re
 import shutil
 import xml.etree.ElementTree
 
-from harness import (MAYFLY, PROGRAMS, SOURCE, Folder, case, cases, check, environment, main, need,
+from harness import (MAYFLY, PYTHON, PROGRAMS, SOURCE, Folder, case, cases, check, environment, main, need,
                      program, record, report, run, same)
 from profiles import Pprof
 
@@ -370,7 +370,7 @@ def heap_v2_addresses():
 def heap_v2_of_small_blocks():
     """Where the tools' formula is far from 1."""
     path = folder / "small.mayfly"
-    same(record(["/usr/bin/python3", "-c", "pass"], path, "-x").code, 0, "python3")
+    same(record([*PYTHON, "-c", "pass"], path, "-x").code, 0, "python3")
     for metric in ("peak", "allocated"):
         for limit in ("1", "4", "20"):
             options = ["--metric", metric, "--max-size", limit, "--min-size", "1"]

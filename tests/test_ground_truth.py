@@ -13,7 +13,7 @@ import random
 import re
 import subprocess
 
-from harness import (AGENT, Folder, case, cases, check, environment, info, main, need,
+from harness import (AGENT, PYTHON, Folder, case, cases, check, environment, info, main, need,
                      program, record, report, run, same, sane)
 
 
@@ -133,7 +133,7 @@ def full_packets_leave_the_memory():
               "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)" % (program("recursive"), AGENT))
     with Folder() as here:
         spool = here / "t.spool"
-        result = run(["/usr/bin/python3", "-S", "-E", "-c", script],
+        result = run([*PYTHON, "-c", script],
                      env=environment(MAYFLY="interval=1,output=" + spool))
         same((result.code, result.err), (0, b""), "program")
         check(os.path.getsize(spool) > 32 << 20, "a small spool:", os.path.getsize(spool))

@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 
-from harness import (CLANG, LLVM, BUILD, Folder, MAYFLY, SOURCE, Skip, case, cases, check, environment, info, main, need,
+from harness import (CLANG, LLVM, BUILD, Folder, MAYFLY, PYTHON, SOURCE, Skip, case, cases, check, environment, info, main, need,
                      run, same)
 
 UNIT_TESTS = sorted(os.path.basename(path)[5:-2]
@@ -120,7 +120,7 @@ def threads_that_decode():
         raise Skip("one processor: no helpers")
     folder, env = with_threads("src/cli/mayfly")
     with Folder() as here:
-        done = run([MAYFLY, "record", "-x", "-o", here / "t.mayfly", "--", "python3", "-c",
+        done = run([MAYFLY, "record", "-x", "-o", here / "t.mayfly", "--", *PYTHON, "-c",
                     "for i in range(10):\n    x = [bytes(100) for i in range(70000)]"],
                    env=environment(PYTHONMALLOC="malloc"))
         same(done.code, 0, repr(done))

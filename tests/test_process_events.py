@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 
-from harness import (AGENT, MAYFLY, Folder, Run, case, cases, check, environment, main, need, patient,
+from harness import (AGENT, MAYFLY, PYTHON, Folder, Run, case, cases, check, environment, main, need, patient,
                      program, run, same)
 
 MIB = 1 << 20
@@ -272,7 +272,7 @@ int main(void)
 
 
 REAL = {
-    "python3": ["python3", "-c", "import subprocess, ctypes, os, mmap\n"
+    "python3": [*PYTHON, "-c", "import subprocess, ctypes, os, mmap\n"
                 "m = mmap.mmap(-1, 4 << 20); m.close()\n"
                 "print(subprocess.run(['echo', 'one'], capture_output=True).stdout, flush=True)\n"
                 "print(os.waitstatus_to_exitcode(os.system('exit 5')), flush=True)\n"

@@ -9,7 +9,7 @@ import subprocess
 import time
 
 import harness
-from harness import (AGENT, MAYFLY, Folder, Skip, as_json, case, cases, check, environment, info, main, need,
+from harness import (AGENT, MAYFLY, PYTHON, Folder, Skip, as_json, case, cases, check, environment, info, main, need,
                      record, run, same, wait_until)
 
 NAMESPACE = ["unshare", "-Ur", "-p", "-f", "--mount-proc"]
@@ -147,7 +147,7 @@ def another_libc(how):
         for name in ("p", "script"):
             command = ["sh", "-c", "%s; exit 0" % (here / name)]
             if how == "spawn":
-                command = ["python3", "-c", program % (here / name)]
+                command = [*PYTHON, "-c", program % (here / name)]
             done = record(command, here / "t.mayfly", "--follow")
             same((done.code, done.out, done.err), (0, b"runs\n", b""), name)
 

@@ -9,10 +9,12 @@ import os
 import re
 import subprocess
 
-from harness import (Folder, MAYFLY, SOURCE, Skip, case, cases, check, info, main, mayfly, program, record,
-                     report, run, same, sane, unchanged)
+import harness
+from harness import (Folder, MAYFLY, PYTHON, SOURCE, Skip, case, cases, check, info, main, mayfly, program, report,
+                     same, sane)
 
-PYTHON = "/usr/bin/python3"
+# Python's packages are found, but run nothing at its start, as -S says.
+PACKAGES = "/usr/lib/python3/dist-packages"
 APP = os.path.join(SOURCE, "tests", "programs", "python_app.py")
 # What the named lines hold at the end.
 HELD = {"list": 800000, "slots": 640000, "bytes": 300000, "bytearray": 200000, "string": 400000,
@@ -22,9 +24,25 @@ folder = Folder()
 folder.__enter__()
 
 
+def environment(**changes):
+    return harness.environment(PYTHONPATH=PACKAGES, **changes)
+
+
+def run(command, env=None, **how):
+    return harness.run(command, env=env or environment(), **how)
+
+
+def record(command, trace, *options, env=None, **how):
+    return harness.record(command, trace, *options, env=env or environment(), **how)
+
+
+def unchanged(command, trace, *options, env=None, **how):
+    return harness.unchanged(command, trace, *options, env=env or environment(), **how)
+
+
 @functools.lru_cache(maxsize=None)
 def version():
-    done = run([PYTHON, "-c", "import sys; print(*sys.version_info[:2])"])
+    done = run([*PYTHON, "-c", "import sys; print(*sys.version_info[:2])"])
     if done.code or not (3, 11) <= tuple(map(int, done.out.split())) <= (3, 13):
         raise Skip("there is no Python 3.11 to 3.13")
     return tuple(map(int, done.out.split()))
@@ -32,7 +50,7 @@ def version():
 
 @functools.lru_cache(maxsize=None)
 def has_numpy():
-    return run([PYTHON, "-c", "import numpy"]).code == 0
+    return run([*PYTHON, "-c", "import numpy"]).code == 0
 
 
 @functools.lru_cache(maxsize=None)
@@ -42,7 +60,7 @@ def names_of_lines():
         return {number: match[1] for number, match in found if match}
 
 
-def recorded(*words, options=("-x",), command=(PYTHON, APP), **how):
+def recorded(*words, options=("-x",), command=(*PYTHON, APP), **how):
     version()
     trace = folder / "t.mayfly"
     if os.path.exists(trace):
@@ -93,7 +111,7 @@ def tracemalloc_says_the_same():
     """It knows the innermost line only, so lines that call others' Python code are left out."""
     words = [word for word in WORDS if word != "extensions"]
     ours = by_line(recorded(*words))
-    done = run([PYTHON, "-X", "tracemalloc", APP, *words], env=dict(os.environ, TRACED="1"))
+    done = run([*PYTHON, "-X", "tracemalloc", APP, *words], env=environment(TRACED="1"))
     theirs = {int(line): int(size) for line, size in
               (text.split() for text in done.out.decode().splitlines())}
     compared = 0
@@ -122,7 +140,7 @@ def each_byte_counts_once():
     """Python's own allocator and malloc: the same blocks, wherever they come from."""
     totals = {}
     for allocator in ("pymalloc", "malloc", "pymalloc_debug"):
-        trace = recorded(*WORDS, env=dict(os.environ, PYTHONMALLOC=allocator))
+        trace = recorded(*WORDS, env=environment(PYTHONMALLOC=allocator))
         totals[allocator] = by_line(trace)
     for line, held in totals["malloc"].items():
         if held["estimate"] > 20000:
@@ -143,10 +161,10 @@ def each_byte_counts_once_whoever_serves_it(words):
     """Blocks around the limit of 512 bytes, that pymalloc, malloc or mimalloc may serve: by sampling, within five
     standard errors. Intervals shorter than the blocks record each of them, as exact mode does."""
     allocator, option = words.split()
-    env = dict(os.environ, PYTHONMALLOC=allocator)
-    if run([PYTHON, "-c", ""], env=env).code:
+    env = environment(PYTHONMALLOC=allocator)
+    if run([*PYTHON, "-c", ""], env=env).code:
         raise Skip("this Python has no " + allocator)
-    trace = recorded("-c", SIZES, command=[PYTHON], options=[option], env=env)
+    trace = recorded("-c", SIZES, command=PYTHON, options=[option], env=env)
     line, = [row["total"]["bytes"] for row in report(trace, "--metric", "allocated", "--by", "line", "--all")["rows"]
              if row["file"] == "<string>" and row["line"] == 4]
     # A debug allocator asks malloc for 24 bytes more, twice for what pymalloc has from there.
@@ -168,13 +186,30 @@ COUNTED = ("import sys\nfor size in (40, 200, 480, 700):\n    before = sys.getal
 def sampled_blocks_are_pymallocs_own():
     """A block that is recorded moves to malloc, and the interpreter counts it as before."""
     version()
-    unchanged([PYTHON, "-c", COUNTED], folder / "counted.mayfly", "--interval=256")
+    unchanged([*PYTHON, "-c", COUNTED], folder / "counted.mayfly", "--interval=256")
     sane(folder / "counted.mayfly", 5000)
 
 
 @case
+def site_files_do_not_count():
+    """What this machine's users and packages run when a Python starts is not in what these tests compare."""
+    home = folder / "home"
+    packages = os.path.join(home, ".local", "lib", "python%d.%d" % version(), "site-packages")
+    os.makedirs(packages)
+    with open(os.path.join(packages, "site-files.pth"), "w") as file:
+        file.write("import sys; exec('\\n' * 3 + 'sys.kept = [bytes(n) for n in range(400, 700)]; print(1)')\n")
+    same(run([*PYTHON, "-c", "pass"], env=environment(HOME=home)).out, b"", "run at the start")
+    done = run([PYTHON[0], "-c", "pass"], env=environment(HOME=home))
+    check(done.out == b"1\n", "this test shows nothing:", done)
+    trace = recorded("-c", SIZES, command=PYTHON, env=environment(HOME=home))
+    line, = [row["total"]["bytes"] for row in report(trace, "--metric", "allocated", "--by", "line", "--all")["rows"]
+             if row["file"] == "<string>" and row["line"] == 4]
+    same(line["estimate"], OF_SIZES, "bytes of line 4")
+
+
+@case
 def python_off():
-    trace = recorded(*WORDS, env=dict(os.environ, MAYFLY="python=off"))
+    trace = recorded(*WORDS, env=environment(MAYFLY="python=off"))
     rows = report(trace, "--metric", "live", "--by", "line", "--all")["rows"]
     check(rows and not any(str(row["file"]).endswith("python_app.py") for row in rows), "lines of Python")
     check("pool-mapped" not in mayfly("info", trace).text, "pymalloc's blocks")
@@ -242,7 +277,7 @@ def python_frames_stand_between_c_frames():
         file.write("keep = []\ndef key(x):\n    keep.append(bytearray(3000))\n    return x\n"
                    "def sort():\n    l = [3, 2, 1]\n    l.sort(key=key)\nsort()\n"
                    "import os\nos._exit(0)\n")
-    trace = recorded(command=(PYTHON, program))
+    trace = recorded(command=(*PYTHON, program))
     stack = stacks_with(trace, "key")[0]
     names = [f[0] for f in stack]
     same(python_part(stack), ["key", "sort", "<module>"], "Python frames")
@@ -280,10 +315,10 @@ os._exit(0)
 def a_greenlet_has_its_own_frames(option):
     """Its part of the C stack comes and goes, and what lies outside of it is another's."""
     version()
-    if run([PYTHON, "-c", "import greenlet"]).code:
+    if run([*PYTHON, "-c", "import greenlet"]).code:
         raise Skip("python3-greenlet is not installed")
     trace = folder / "greenlets.mayfly"
-    unchanged([PYTHON, "-c", GREENLETS], trace, option, "--force")
+    unchanged([*PYTHON, "-c", GREENLETS], trace, option, "--force")
     check(sane(trace, 1000)["complete"], "the spool was damaged")
     # 600 bytearrays, each an object of 56 bytes and its bytes, and the list.
     held = [row for row in report(trace, "--metric", "live", "--by", "line", "--all", "--show", "<string>")["rows"]
@@ -333,7 +368,7 @@ os._exit(0)
 @case
 def a_library_of_the_system_is_named_by_the_line_that_calls_it():
     """SQLite's pages, which the database of a line of Python holds."""
-    trace = recorded("-c", SQL, command=[PYTHON])
+    trace = recorded("-c", SQL, command=PYTHON)
     first = report(trace, "--metric", "live", "--by", "line", "--own-frames")["rows"][0]
     same((first["file"], first["line"], first["function"]), ("<string>", 4, "fill"), "the first row")
     check(first["self"]["bytes"]["estimate"] > 20000 * 1000, first)
@@ -365,7 +400,7 @@ def without_numbers(text):
 @cases(WORDS + ["reused", "forks", "executes", "finalisation", "interpreters"])
 def behaves_the_same(word):
     version()
-    unchanged([PYTHON, APP, word], folder / ("same-%s.mayfly" % word), "-x")
+    unchanged([*PYTHON, APP, word], folder / ("same-%s.mayfly" % word), "-x")
     sane(folder / ("same-%s.mayfly" % word), 100)
 
 
@@ -374,14 +409,14 @@ def behaves_the_same(word):
 def behaves_the_same_with(setting):
     version()
     name, value = setting.split("=")
-    unchanged([PYTHON, APP, *WORDS, "finalisation"], folder / ("%s.mayfly" % name), "-x",
-              env=dict(os.environ, **{name: value}), normalise=without_numbers)
+    unchanged([*PYTHON, APP, *WORDS, "finalisation"], folder / ("%s.mayfly" % name), "-x",
+              env=environment(**{name: value}), normalise=without_numbers)
 
 
 @case
 def a_forked_child_inherits():
     version()
-    done = record([PYTHON, APP, "forks"], folder / "forks.mayfly", "-x", "--follow")
+    done = record([*PYTHON, APP, "forks"], folder / "forks.mayfly", "-x", "--follow")
     same(done.code, 0, "exit status: %r" % done)
     held = collections.defaultdict(list)
     for trace in folder.files("forks*.mayfly"):
@@ -401,7 +436,7 @@ def the_python_after_an_exec_has_its_frames():
 def libpython():
     """Debian's, that belongs to PYTHON."""
     version()
-    done = run([PYTHON, "-c", "import sysconfig as s; print(s.get_config_var('LIBDIR'), s.get_config_var('MULTIARCH'),"
+    done = run([*PYTHON, "-c", "import sysconfig as s; print(s.get_config_var('LIBDIR'), s.get_config_var('MULTIARCH'),"
                               " s.get_config_var('INSTSONAME'))"])
     folder_of, arch, name = done.out.decode().split()
     for path in (os.path.join(folder_of, name), os.path.join(folder_of, arch, name)):
@@ -443,7 +478,7 @@ def a_libpython_that_is_closed_and_opened_again(words):
     mode, option, *setting = words.split()
     trace = folder / "reopened.mayfly"
     unchanged([program("embed_python"), mode, "3", libpython(), "-c", REOPENED], trace, option, "--force",
-              env=dict(os.environ, **dict(s.split("=") for s in setting)))
+              env=environment(**dict(s.split("=") for s in setting)))
     sane(trace, 100)
     found = collections.defaultdict(dict)
     for row in report(trace, "--metric", "allocated", "--by", "line", "--all", "--show", r"_[0-9]+\.py")["rows"]:
@@ -465,10 +500,10 @@ def a_libpython_that_is_closed_and_opened_again(words):
         "test_asyncio.test_tasks", "test_asyncio.test_taskgroups", "test_asyncio.test_streams"])
 def pythons_own_tests(name):
     version()
-    if run([PYTHON, "-c", "import test.%s" % name]).code:
+    if run([*PYTHON, "-c", "import test.%s" % name]).code:
         raise Skip("libpython3-testsuite is not installed, or this Python has no " + name)
     # -b: without what the tests print, as threads do so in any order.
-    unchanged([PYTHON, "-m", "unittest", "-b", "-v", "test." + name], folder / (name + ".mayfly"), "-x",
+    unchanged([*PYTHON, "-m", "unittest", "-b", "-v", "test." + name], folder / (name + ".mayfly"), "-x",
               normalise=without_numbers)
     sane(folder / (name + ".mayfly"), 1000)
 

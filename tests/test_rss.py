@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 
-from harness import (AGENT, MAYFLY, SOURCE, Folder, Skip, as_json, case, cases, check, environment,
+from harness import (AGENT, MAYFLY, PYTHON, SOURCE, Folder, Skip, as_json, case, cases, check, environment,
                      info, library, main, need, patient, program, read, record, run, same)
 
 MEGABYTE = 1 << 20
@@ -358,7 +358,7 @@ def python_needs_no_other_allocator():
                   "for i in range(10): time.sleep(%s / 10000); y = bytearray(1 << 20)" %
                   os.environ["PAUSE_MS"])
         for malloc in (None, "malloc"):
-            record(["python3", "-c", script], trace, "--force", env=environment(PYTHONMALLOC=malloc))
+            record([*PYTHON, "-c", script], trace, "--force", env=environment(PYTHONMALLOC=malloc))
             said = moment(as_json("report", "--rss", "--json", trace), "end")["advice"]
             check("PYTHONMALLOC=malloc" not in said, said)
 
@@ -503,7 +503,7 @@ def long_recordings():
         text = ("import random, time\nx = {}\nfor i in range(120000):\n"
                 "    x[random.randrange(20000)] = bytes(random.randrange(3000))\n"
                 "    if i % 10000 == 0:\n        time.sleep(0.1)\n")
-        result = record(["python3", "-c", text], trace, "--exact", "--max-size", "256K",
+        result = record([*PYTHON, "-c", text], trace, "--exact", "--max-size", "256K",
                         env=environment(PYTHONMALLOC="malloc"))
         check(result.code == 0, result)
         report = as_json("report", "--rss", "--json", trace)

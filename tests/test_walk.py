@@ -5,7 +5,7 @@ import os
 import subprocess
 import tempfile
 
-from harness import CLANG, Skip, case, cases, check, main, need, PROGRAMS, same, SOURCE, TIMEOUT
+from harness import CLANG, Skip, case, cases, check, main, need, PROGRAMS, PYTHON, same, SOURCE, TIMEOUT
 
 ORACLE = os.path.join(PROGRAMS, "walk_oracle.so")
 PROGRAM = os.path.join(PROGRAMS, "walk_program")
@@ -133,7 +133,7 @@ def sandbox():
 @case
 def python():
     need("/usr/bin/python3")
-    counts = run(["/usr/bin/python3", "-c", PYTHON_WORK], every=2, PYTHONMALLOC="malloc")
+    counts = run([*PYTHON, "-c", PYTHON_WORK], every=2, PYTHONMALLOC="malloc")
     same(counts["truncated"], 0, "truncated")
 
 
