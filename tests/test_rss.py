@@ -364,6 +364,27 @@ def python_needs_no_other_allocator():
 
 
 @case
+def allocators_figures_stand_apart():
+    """They are of other moments than the pages beside them: a table of their own says when each was reported."""
+    with Folder() as here:
+        trace = here / "trace.mayfly"
+        script = "import time\nx = [bytes(5000) for i in range(20000)]\ntime.sleep(1.5)\ndel x\ntime.sleep(1.5)"
+        same(record([*PYTHON, "-c", script], trace).code, 0)
+        data = as_json("report", "--rss", "--json", trace)
+        same(data["allocator"], "glibc")
+        times = [m["allocator_time_ns"] for m in data["moments"]]
+        tables = [t.splitlines() for t in run([MAYFLY, "report", "--rss", trace]).out.decode().split("\n\n")]
+        pages, = [t for t in tables if "BLOCKS (resident or not)" in t[0]]
+        own, = [t for t in tables if t[0].endswith("BLOCKS, AS glibc SAID THEN")]
+        check(not any(row.endswith(("in use", "free, kept")) for row in pages), pages)
+        check(any(row.endswith("in use") for row in own) and "PEAK" not in own[0] and "END" not in own[0], own)
+        same(own[0].count("AT "), len(set(times)), own[0])
+        said = [float(n) * {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}[unit]
+                for n, unit in re.findall(r"AT ([0-9.]+) (ns|us|ms|s)", own[0])]
+        check(len(said) == len(set(times)) and all(min(abs(t - s) for s in said) <= t * 0.006 for t in times), said, times)
+
+
+@case
 @patient
 def file_in_memory():
     """A file of tmpfs looks like any other, but the kernel cannot take its pages back."""

@@ -172,6 +172,12 @@ static bool print_rows(const struct output *out, const struct rss *r)
 
 /* ---- blocks ---- */
 
+/* The allocator's own figures. It is not asked when the mappings are read. */
+static bool is_allocators(unsigned int fact)
+{
+	return fact >= FACT_IN_USE && fact <= FACT_COMMITTED;
+}
+
 static bool fact_is_shown(const struct rss *r, unsigned int fact)
 {
 	for (size_t i = 0; i < r->moments; i++)
@@ -185,29 +191,32 @@ static const char *fact_source(const struct rss *r, unsigned int fact)
 {
 	if (fact == FACT_LIVE)
 		return mayfly_trace_info(r->trace)->mode == MAYFLY_EXACT ? "recorded" : "samples";
-	return fact >= FACT_ABSENT ? "at least" : r->allocator;
+	return "at least";
 }
 
-static bool put_fact(struct table *t, const void *context, size_t fact)
+static bool put_fact_cell(struct table *t, const struct rss_table *c, const struct rss_moment *m,
+			  unsigned int fact)
 {
-	const struct rss_table *c = context;
 	char text[256];
 
-	if (!fact_is_shown(c->r, (unsigned int)fact))
-		return true;
-	for (size_t k = 0; k < c->r->moments; k++) {
-		const struct rss_moment *m = &c->r->moment[k];
+	if (fact == FACT_LIVE)
+		text_figure(text, sizeof(text), c->out->utf8, &m->live.bytes, m->live.samples);
+	else
+		text_bytes(text, sizeof(text), m->fact[fact]);
+	return table_cell(t, isnan(m->fact[fact]) ? "" : text);
+}
 
-		if (fact == FACT_LIVE)
-			text_figure(text, sizeof(text), c->out->utf8, &m->live.bytes,
-				    m->live.samples);
-		else
-			text_bytes(text, sizeof(text), m->fact[fact]);
-		if (!table_cell(t, isnan(m->fact[fact]) ? "" : text))
+static bool put_fact(struct table *t, const void *context, size_t i)
+{
+	const struct rss_table *c = context;
+	unsigned int fact = (unsigned int)i;
+
+	if (is_allocators(fact) || !fact_is_shown(c->r, fact))
+		return true;
+	for (size_t k = 0; k < c->r->moments; k++)
+		if (!put_fact_cell(t, c, &c->r->moment[k], fact))
 			return false;
-	}
-	return table_cell(t, fact_source(c->r, (unsigned int)fact)) &&
-	       table_cell(t, rss_fact_names[fact].name);
+	return table_cell(t, fact_source(c->r, fact)) && table_cell(t, rss_fact_names[fact].name);
 }
 
 static bool print_facts(const struct output *out, const struct rss *r)
@@ -219,6 +228,51 @@ static bool print_facts(const struct output *out, const struct rss *r)
 	columns[r->moments] = (struct column){"SOURCE"};
 	columns[r->moments + 1] = (struct column){"BLOCKS (resident or not)"};
 	return table_print_rows(out, columns, r->moments + 2, FACTS, put_fact,
+				&(struct rss_table){out, r, NULL});
+}
+
+/* The number of times at which the allocator was asked for a moment's figures. */
+static size_t allocator_times(const struct rss *r)
+{
+	return r->moments == 2 && r->moment[0].allocator_ns == r->moment[1].allocator_ns
+		   ? 1
+		   : r->moments;
+}
+
+static bool put_allocators_fact(struct table *t, const void *context, size_t i)
+{
+	const struct rss_table *c = context;
+	unsigned int fact = (unsigned int)i;
+
+	if (!is_allocators(fact) || !fact_is_shown(c->r, fact))
+		return true;
+	for (size_t k = 0; k < allocator_times(c->r); k++)
+		if (!put_fact_cell(t, c, &c->r->moment[k], fact))
+			return false;
+	return table_cell(t, rss_fact_names[fact].name);
+}
+
+/* A table of its own, as these are the figures of other moments. */
+static bool print_allocators_facts(const struct output *out, const struct rss *r)
+{
+	char title[RSS_MOMENTS][FIGURE_TEXT + 8], time[FIGURE_TEXT], what[64];
+	struct column columns[RSS_MOMENTS + 1] = {0};
+	size_t times = allocator_times(r);
+	unsigned int fact = FACT_IN_USE;
+
+	while (is_allocators(fact) && !fact_is_shown(r, fact))
+		fact++;
+	if (!r->allocator || !is_allocators(fact))
+		return true;
+	for (size_t k = 0; k < times; k++) {
+		text_duration(time, sizeof(time), (double)r->moment[k].allocator_ns);
+		snprintf(title[k], sizeof(title[k]), "AT %s", time);
+		columns[k] = (struct column){title[k], .right = true};
+	}
+	snprintf(what, sizeof(what), "BLOCKS, AS %s SAID THEN", r->allocator);
+	columns[times] = (struct column){what};
+	putchar('\n');
+	return table_print_rows(out, columns, times + 1, FACTS, put_allocators_fact,
 				&(struct rss_table){out, r, NULL});
 }
 
@@ -257,18 +311,6 @@ static void print_over_time(const struct output *out, const struct rss *r)
 	putchar('\n');
 }
 
-/* It is not asked when the mappings are read. */
-static void print_allocator_times(const struct output *out, const struct rss *r)
-{
-	int64_t first = r->moment[0].allocator_ns, last = r->moment[1].allocator_ns;
-	char peak[FIGURE_TEXT], end[FIGURE_TEXT];
-
-	text_duration(peak, sizeof(peak), (double)first);
-	text_duration(end, sizeof(end), (double)last);
-	print_wrapped(out, STYLE_DIM, 0, "%s reported its own figures at %s%s%s.", r->allocator,
-		      peak, first == last ? "" : " and ", first == last ? "" : end);
-}
-
 static void print_times(const struct output *out, const struct rss *r)
 {
 	const struct mayfly_counter *maps = counter_named(r->trace, "maps.resident");
@@ -298,8 +340,6 @@ static void print_times(const struct output *out, const struct rss *r)
 				      "last.",
 				      peak, end, times);
 	}
-	if (r->allocator && r->moments == 2)
-		print_allocator_times(out, r);
 	if (r->moments == 2 && r->highest > PEAK_MISSED * m->rss)
 		print_wrapped(out, STYLE_NOTE, 0, "At another moment RSS was higher: up to %s.",
 			      text_bytes(peak, sizeof(peak), r->highest));
@@ -370,7 +410,7 @@ static int print_rss_text(const struct output *out, const struct rss *r)
 	if (!print_rows(out, r))
 		return cli_error("out of memory");
 	putchar('\n');
-	if (!print_facts(out, r))
+	if (!print_facts(out, r) || !print_allocators_facts(out, r))
 		return cli_error("out of memory");
 	putchar('\n');
 	for (size_t i = 0; i < r->moments; i++) {
