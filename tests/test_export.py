@@ -104,9 +104,12 @@ def svg_frames(data):
 
 
 def csv_rows(data):
+    """Without the ' that stands before what a spreadsheet would take for a formula."""
     rows = list(csv.reader(io.StringIO(data.decode(), newline=""), strict=True))
     check(all(len(row) == len(rows[0]) for row in rows), "rows of different lengths")
-    return [dict(zip(rows[0], row)) for row in rows[1:]]
+    formulas = [cell for row in rows for cell in row if re.match(r"[=@\t\r]|[+-](?!\d+$)", cell)]
+    same(formulas, [], "formulas")
+    return [dict(zip(rows[0], [re.sub(r"^'(?=[=+@\t\r-])", "", cell) for cell in row])) for row in rows[1:]]
 
 
 HEAP = re.compile(r"^\s*(\d+):\s+(\d+) \[(\d+): (\d+)\] @(.*)$")
@@ -682,6 +685,7 @@ def hostile_names(form):
     elif form == "csv":
         names = {row["function"] for row in csv_rows(data)}
         expected = set(HOSTILE) | {"\ufffd;\t\x7f broken"}
+        check(b"'=1+1" in data, "a formula is not marked")
         deepest = max(csv_rows(data), key=lambda row: int(row["depth"]))
         same(len(deepest["stack"].split(";")), 8, "frames of the deepest stack")
     elif form == "pprof":

@@ -164,6 +164,8 @@ void out_csv(struct out *o, const char *text)
 
 	if (quoted)
 		out_char(o, '"');
+	if (*text && strchr("=+-@\t\r", *text))
+		out_char(o, '\'');
 	for (text = plain(o, text, IN_CSV); *text; text = plain(o, text, IN_CSV)) {
 		if (*text == '"')
 			out_text(o, "\"\"");

@@ -34,7 +34,8 @@ void out_format(struct out *o, const char *format, ...) __attribute__((format(pr
 
 void out_json(struct out *o, const char *text); /* with its quotes */
 void out_xml(struct out *o, const char *text);	/* of an element or attribute */
-void out_csv(struct out *o, const char *text);	/* RFC 4180: with quotes if needed */
+/* RFC 4180: with quotes if needed. Before what a spreadsheet would take for a formula stands a "'". */
+void out_csv(struct out *o, const char *text);
 /* A frame of a folded stack, where ';' separates frames and line ends separate stacks. */
 void out_folded(struct out *o, const char *text);
 
