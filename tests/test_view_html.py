@@ -115,6 +115,40 @@ def embeds_sources():
         same(text.encode(), read(os.path.join(SOURCE, "tests/programs/static.c")), "static.c")
 
 
+@case
+def lists_the_sources_and_keeps_to_a_folder():
+    """Each file that is put in is a line on standard error; with a folder, no link and no .. leads out of it."""
+    built()
+    with Folder() as here:
+        os.makedirs(here / "sources/tests/programs")
+        shutil.copy(os.path.join(SOURCE, "tests/programs/static.c"), here / "outside.c")
+        same(record([os.path.join(PROGRAMS, "plain")], here / "t.mayfly", "--exact").code, 17, "record")
+
+        def embed(option, name):
+            result = view("--html", here / name, option, here / "t.mayfly", cwd=SOURCE)
+            same((result.code, result.out), (0, b""), result)
+            paths = json.loads(written(here / name)["sources"][1])
+            lines = result.err.decode().splitlines()
+            check(re.match(r"mayfly: %d source files? in " % len(paths), lines[0]), lines)
+            same(len(lines), 1 + len(paths), lines)
+            return paths, lines[1:]
+
+        paths, lines = embed("--embed-sources", "all.html")
+        check(any("programs/static.c (" in line for line in lines), lines)
+        folder = here / "sources"
+        same(embed("--embed-sources=" + folder, "none.html"), ({}, []), "nothing below the folder")
+        os.symlink(here / "outside.c", here / "sources/tests/programs/static.c")
+        same(embed("--embed-sources=" + folder, "link.html"), ({}, []), "a link that leads out")
+        os.unlink(here / "sources/tests/programs/static.c")
+        os.rename(here / "outside.c", here / "sources/inside.c")
+        os.symlink("../../inside.c", here / "sources/tests/programs/static.c")
+        paths, lines = embed("--embed-sources=" + folder, "one.html")
+        same((len(paths), [os.path.realpath(line.strip().rsplit(" (", 1)[0]) for line in lines]),
+             (1, [os.path.realpath(here / "sources/inside.c")]), "below the folder")
+        refused = view("--html", here / "no.html", "--embed-sources=" + here / "none", here / "t.mayfly")
+        same((refused.code, b"is not a folder" in refused.err), (2, True), refused)
+
+
 @cases(["--force", "--embed-sources"])
 def needs_html(option):
     built()

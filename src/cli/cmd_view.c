@@ -29,7 +29,23 @@ struct view_command {
 	struct viewing_settings viewing;
 	const char *html; /* instead of serving */
 	bool embed_sources, force;
+	char *sources; /* a folder, outside of which no source file is read; or NULL */
 };
+
+/* The value: --embed-sources=DIR. */
+static bool take_sources(const struct given *given, void *to)
+{
+	struct view_command *c = to;
+	struct stat status;
+
+	c->embed_sources = true;
+	free(c->sources);
+	c->sources = given->value ? realpath(given->value, NULL) : NULL;
+	if (given->value &&
+	    (!c->sources || stat(c->sources, &status) != 0 || !S_ISDIR(status.st_mode)))
+		return cli_refuse("%s: '%s' is not a folder", given->option, given->value);
+	return true;
+}
 
 static const struct option_row view_rows[] = {
     {"base", .argument = "FILE", OPTION_FILE(struct view_command, viewing.base),
@@ -41,8 +57,10 @@ static const struct option_row view_rows[] = {
     OPTION_HEADING("Instead of serving the page:"),
     {"html", .argument = "OUT", OPTION_FILE(struct view_command, html), .words = OPTION_FILES,
      .help = "write the page with the trace in it to OUT; without FILE, the page alone"},
-    {"embed-sources", .help = "put the source files that the trace names into OUT, too",
-     OPTION_FLAG(struct view_command, embed_sources)},
+    {"embed-sources", .argument = "[=DIR]", OPTION_OWN(take_sources), .words = OPTION_FOLDERS,
+     .help =
+	 "put the source files that the trace names into OUT, too, and list them; =DIR: only those "
+	 "below this folder"},
     {"force", .help = "replace OUT", OPTION_FLAG(struct view_command, force)},
     OPTION_END,
 };
@@ -148,7 +166,8 @@ static int write_html(const struct view_command *c, const char *path)
 	    .force = c->force,
 	    .path = path,
 	    .base_path = c->viewing.base,
-	    .source = c->embed_sources ? view_read_source : NULL,
+	    .sources = c->embed_sources,
+	    .folder = c->sources,
 	};
 	struct opened_trace opened, base;
 	bool trace_there = path && open_with_progress(path, &opened);
@@ -177,18 +196,24 @@ static bool view_options_agree(const struct view_command *c, bool named)
 	return true;
 }
 
+static int run_view(const struct view_command *c, int argc, char **argv)
+{
+	if (!view_options_agree(c, optind < argc))
+		return CLI_USAGE;
+	if (c->html && optind == argc)
+		return write_html(c, NULL);
+	if (!one_named(argc, argv, "trace"))
+		return CLI_USAGE;
+	return c->html ? write_html(c, argv[optind]) : view(c, argv[optind]);
+}
+
 int cmd_view(int argc, char **argv)
 {
 	struct view_command c = {0};
 	int status = options_take(&view_option_table, &c, argc, argv);
 
-	if (status != OPTIONS_TAKEN)
-		return status;
-	if (!view_options_agree(&c, optind < argc))
-		return CLI_USAGE;
-	if (c.html && optind == argc)
-		return write_html(&c, NULL);
-	if (!one_named(argc, argv, "trace"))
-		return CLI_USAGE;
-	return c.html ? write_html(&c, argv[optind]) : view(&c, argv[optind]);
+	if (status == OPTIONS_TAKEN)
+		status = run_view(&c, argc, argv);
+	free(c.sources);
+	return status;
 }

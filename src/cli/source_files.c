@@ -6,6 +6,8 @@
 #include "cli/source_files.h"
 
 #include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -48,8 +50,31 @@ static bool read_text(int fd, struct bytes *text)
 	}
 }
 
-/* Devices are not even opened: that can have an effect. */
-static bool read_file(const char *path, struct bytes *text)
+static bool is_below(const char *path, const char *folder)
+{
+	size_t length = strlen(folder);
+
+	while (length && folder[length - 1] == '/')
+		length--;
+	return strncmp(path, folder, length) == 0 && path[length] == '/';
+}
+
+/* The file itself, whatever its name has come to mean meanwhile. */
+static bool is_open_below(int fd, const char *folder)
+{
+	char link[32], path[PATH_MAX];
+	ssize_t length;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	length = readlink(link, path, sizeof(path) - 1);
+	if (length <= 0)
+		return false;
+	path[length] = 0;
+	return is_below(path, folder);
+}
+
+/* Devices are not even opened: that can have an effect. folder NULL: wherever it is. */
+static bool read_file(const char *path, const char *folder, struct bytes *text)
 {
 	size_t before = text->used;
 	struct stat status;
@@ -61,7 +86,8 @@ static bool read_file(const char *path, struct bytes *text)
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
 		return false;
-	good = fstat(fd, &status) == 0 && is_source(&status) && read_text(fd, text);
+	good = fstat(fd, &status) == 0 && is_source(&status) &&
+	       (!folder || is_open_below(fd, folder)) && read_text(fd, text);
 	if (!good)
 		text->used = before;
 	close(fd);
@@ -77,19 +103,43 @@ static bool leads_up(const char *path)
 	return false;
 }
 
-bool view_read_source(void *trace, const char *path, struct bytes *text)
+static bool read_below(const char *folder, const char *path, struct bytes *text,
+		       char found[PATH_MAX])
+{
+	char joined[PATH_MAX];
+	int length;
+
+	if (!folder) {
+		snprintf(found, PATH_MAX, "%s", path);
+		return read_file(path, NULL, text);
+	}
+	length = snprintf(joined, sizeof(joined), "%s%s%s", *path == '/' ? "" : folder,
+			  *path == '/' ? "" : "/", path);
+	return length < (int)sizeof(joined) && realpath(joined, found) && is_below(found, folder) &&
+	       read_file(found, folder, text);
+}
+
+bool source_file_read(const struct mayfly_trace *trace, const char *folder, const char *path,
+		      struct bytes *text, char found[PATH_MAX])
 {
 	if (!*path || !is_named(trace, path))
 		return false;
-	if (read_file(path, text))
+	if (read_below(folder, path, text, found))
 		return true;
 	if (leads_up(path))
 		return false;
 	/* Built elsewhere: /builds/42/src/main.c is perhaps src/main.c here. */
 	while ((path = strchr(path, '/'))) {
 		path += strspn(path, "/");
-		if (*path && read_file(path, text))
+		if (*path && read_below(folder, path, text, found))
 			return true;
 	}
 	return false;
+}
+
+bool view_read_source(void *trace, const char *path, struct bytes *text)
+{
+	char found[PATH_MAX];
+
+	return source_file_read(trace, NULL, path, text, found);
 }

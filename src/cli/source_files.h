@@ -6,6 +6,8 @@
 #include <mayfly/trace.h>
 #include <stdbool.h>
 
+#include <limits.h>
+
 #include "format/bytes.h"
 
 /*
@@ -14,5 +16,12 @@
  * regular file of text, or is too large. Threads: any. `trace` is a const struct mayfly_trace *.
  */
 bool view_read_source(void *trace, const char *path, struct bytes *text);
+
+/*
+ * The same with a folder in place of the current directory, when it is not NULL: then nothing outside
+ * of it is read, wherever links lead. folder: as realpath() has it. found: what was read.
+ */
+bool source_file_read(const struct mayfly_trace *trace, const char *folder, const char *path,
+		      struct bytes *text, char found[PATH_MAX]);
 
 #endif

@@ -3,14 +3,18 @@
 #include "cli/view_html.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "answer/figures.h"
 #include "answer/json_writer.h"
+#include "answer/text_format.h"
 #include "answer/texts.h"
 #include "cli/message.h"
 #include "cli/output.h"
+#include "cli/source_files.h"
 #include "cli/target.h"
 #include "cli/viewer_page.h"
 
@@ -101,20 +105,41 @@ static void put_trace(struct page_writer *w, const char *id, const char *path,
 
 /* ---- sources ---- */
 
-/* Appends a file, as a member of the object that is open. */
-static void add_source(struct json *j, const struct view_html *how,
+struct embedded {
+	struct json json;  /* an object that is open */
+	struct bytes list; /* of the files, a line each */
+	size_t files;
+};
+
+static void list_file(struct embedded *e, const char *path, size_t size)
+{
+	char line[2 * PATH_MAX], clean[PATH_MAX], bytes[FIGURE_TEXT];
+
+	text_clean(clean, sizeof(clean), path);
+	text_format(line, sizeof(line), "  %s (%s)\n", clean,
+		    text_bytes(bytes, sizeof(bytes), (double)size));
+	bytes_put(&e->list, line, strlen(line));
+	e->files++;
+}
+
+static void add_source(struct embedded *e, const struct view_html *how,
 		       const struct mayfly_trace *trace, const char *path)
 {
 	struct bytes text = {0};
+	char found[PATH_MAX];
 
-	if (how->source((void *)(uintptr_t)trace, path, &text)) {
+	if (source_file_read(trace, how->folder, path, &text, found)) {
+		size_t size = text.used;
+
 		bytes_put(&text, "", 1);
-		if (text.failed)
-			j->bytes.failed = true;
-		else if (j->bytes.used + text.used <= MOST_SOURCE_BYTES)
-			json_text(j, path, (const char *)text.at);
-		else
+		if (text.failed) {
+			e->json.bytes.failed = true;
+		} else if (e->json.bytes.used + text.used <= MOST_SOURCE_BYTES) {
+			json_text(&e->json, path, (const char *)text.at);
+			list_file(e, found, size);
+		} else {
 			cli_error("left out, as the sources are too large: %s", path);
+		}
 	}
 	bytes_free(&text);
 }
@@ -135,12 +160,13 @@ static void put_json(struct page_writer *w, const struct bytes *json)
 }
 
 static void put_sources(struct page_writer *w, const struct view_html *how,
-			const struct mayfly_trace *trace)
+			const struct mayfly_trace *trace, struct embedded *e)
 {
-	struct json j = {.one_line = true};
+	struct json *j = &e->json;
 	struct texts seen = {0};
 
-	json_object(&j, NULL);
+	j->one_line = true;
+	json_object(j, NULL);
 	for (size_t i = 0; i < mayfly_trace_info(trace)->frames; i++) {
 		const struct mayfly_frame *frame = mayfly_trace_frame(trace, i);
 
@@ -149,19 +175,29 @@ static void put_sources(struct page_writer *w, const struct view_html *how,
 			size_t before = seen.count;
 
 			if (texts_number(&seen, file) == TEXTS_FAILED)
-				j.bytes.failed = true;
+				j->bytes.failed = true;
 			else if (*file && seen.count > before)
-				add_source(&j, how, trace, file);
+				add_source(e, how, trace, file);
 		}
 	}
-	json_end(&j);
-	if (j.bytes.failed)
+	json_end(j);
+	if (j->bytes.failed || e->list.failed)
 		w->error = ENOMEM;
 	put_text(w, "<script type=\"application/json\" id=\"sources\">");
-	put_json(w, &j.bytes);
+	put_json(w, &j->bytes);
 	put_text(w, "</script>\n");
-	bytes_free(&j.bytes);
+	bytes_free(&j->bytes);
 	texts_free(&seen);
+}
+
+/* What whoever gets the page can read. */
+static void say_sources(const struct view_html *how, const struct embedded *e)
+{
+	if (!how->sources)
+		return;
+	fprintf(stderr, "mayfly: %zu source file%s in %s%s\n", e->files, e->files == 1 ? "" : "s",
+		strcmp(how->output, "-") ? how->output : "the page", e->files ? ":" : "");
+	fwrite(e->list.at, 1, e->list.used, stderr);
 }
 
 /* ---- the page ---- */
@@ -180,6 +216,8 @@ int view_write_html(const struct view_html *how, const struct opened_trace *trac
 		    const struct opened_trace *base)
 {
 	struct page_writer w = {0};
+	struct embedded e = {0};
+	int status = CLI_FAILED;
 	const char *html, *mark;
 	size_t size;
 
@@ -201,12 +239,16 @@ int view_write_html(const struct view_html *how, const struct opened_trace *trac
 		put_trace(&w, "trace", how->path, trace);
 	if (base)
 		put_trace(&w, "base", how->base_path, base);
-	if (trace && how->source)
-		put_sources(&w, how, trace->trace);
+	if (trace && how->sources)
+		put_sources(&w, how, trace->trace, &e);
 	mark += strlen(VIEWER_PAGE_MARK);
 	put(&w, mark, (size_t)(html + size - mark));
-	if (!w.error)
-		return target_finish(&w.target) ? CLI_OK : CLI_FAILED;
-	target_drop(&w.target, w.error);
-	return CLI_FAILED;
+	if (w.error)
+		target_drop(&w.target, w.error);
+	else if (target_finish(&w.target))
+		status = CLI_OK;
+	if (status == CLI_OK)
+		say_sources(how, &e);
+	bytes_free(&e.list);
+	return status;
 }

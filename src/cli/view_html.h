@@ -20,8 +20,10 @@ struct view_html {
 	bool force;	    /* replace it */
 	/* NULL: the page alone, which asks for a file. */
 	const char *path, *base_path;
-	/* Reads a source file that the trace names; NULL: none is put in. */
-	bool (*source)(void *trace, const char *path, struct bytes *text);
+	/* Source files that the trace names are put in, and listed on stderr; folder: nothing outside of
+	 * it is read (source_files.h), NULL: wherever they are. */
+	bool sources;
+	const char *folder;
 };
 
 /* trace, base: of path and base_path, or NULL. Returns an exit status, after a line on stderr when it
