@@ -27,21 +27,20 @@ static bool read_file(const char *path, char *text)
 {
 	FILE *file = fopen(path, "re");
 	struct stat status;
-	bool read = file && !fstat(fileno(file), &status);
-	int error = errno;
+	bool read = file && !fstat(fileno(file), &status), shared = read && status.st_mode & 077;
+	int error;
 
-	if (read && status.st_mode & 077) {
-		fclose(file);
-		return cli_fail("%s: others may read it; 'chmod 600 %s' makes it yours alone", path,
-				path);
-	}
 	*text = 0;
-	if (read)
+	if (read && !shared)
 		read = fgets(text, LOGIN_BYTES, file) != NULL || !ferror(file);
+	error = errno;
 	if (file)
 		fclose(file);
 	if (!read)
 		return cli_fail("%s: %s", path, strerror(error));
+	if (shared)
+		return cli_fail("%s: others may read it; 'chmod 600 %s' makes it yours alone", path,
+				path);
 	text[strcspn(text, "\r\n")] = 0;
 	return true;
 }
