@@ -20,8 +20,8 @@ import urllib.request
 
 from fleet_server import (COUNTED, KEEPER, MACROS, cluster, fails, figures, free_ports, good, keeper, push, replicas, server,
                           whole_of, windows)
-from harness import (BUILD, MAYFLY, SOURCE, Folder, Skip, case, cases, check, environment, main, program, record, report, run,
-                     same, wait_until)
+from harness import (BUILD, MAYFLY, SOURCE, Folder, Skip, case, cases, check, environment, info, main, program, record, report,
+                     run, same, wait_until)
 from told import Told, told_program
 
 # What the functions allocated that called the allocator themselves.
@@ -699,6 +699,20 @@ def addresses_that_are_wrong(address):
         trace, = traces_of(here, 1, "-x")
         said = fails("push", "--to", address, trace)
         check("hidden" not in said and "clickhouse" in said.lower() or "database" in said or "port" in said, said)
+
+
+@case
+def samples_of_any_sampler():
+    """The database does not say which one chose them, so the report does not, either."""
+    with server() as s, Folder() as here:
+        traces = traces_of(here, 2, "-i4K")
+        good("fleet", "init", s.url())
+        push(s.url(), *traces)
+        for command in ("report", "info"):
+            text = run([MAYFLY, command, s.url()], env=environment()).out.decode()
+            check(re.search("(?i)sampled.*1 byte in", text) and not re.search("Poisson|stratified", text), text)
+        same(info(s.url())["sampler"], None)
+        check("sampler" in info(s.url())["absent"], info(s.url()))
 
 
 @case

@@ -112,6 +112,7 @@ enum mayfly_absent {
 	MAYFLY_ABSENT_COMMAND = 1u << 12,
 	MAYFLY_ABSENT_MODULES = 1u << 13,     /* where they begin: addresses are the process's */
 	MAYFLY_ABSENT_ALLOCATIONS = 1u << 14, /* any block: there are track events only */
+	MAYFLY_ABSENT_SAMPLER = 1u << 15,     /* which one chose the samples */
 };
 
 struct mayfly_info {

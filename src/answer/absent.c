@@ -26,6 +26,7 @@ static const struct {
     {MAYFLY_ABSENT_START, "the date", "start"},
     {MAYFLY_ABSENT_COMMAND, "the command line", "command"},
     {MAYFLY_ABSENT_MODULES, "where libraries were loaded", "modules"},
+    {MAYFLY_ABSENT_SAMPLER, "which sampler was used", "sampler"},
 };
 
 #define THINGS (sizeof(things) / sizeof(*things))
@@ -35,7 +36,8 @@ static const struct {
 #define OF_BLOCKS                                                                                  \
 	(MAYFLY_ABSENT_PEAK | MAYFLY_ABSENT_LIVE | MAYFLY_ABSENT_ALLOCATED |                       \
 	 MAYFLY_ABSENT_TEMPORARY | MAYFLY_ABSENT_LIFETIMES | MAYFLY_ABSENT_SIZES |                 \
-	 MAYFLY_ABSENT_ERRORS | MAYFLY_ABSENT_BLOCKS | MAYFLY_ABSENT_MODULES)
+	 MAYFLY_ABSENT_ERRORS | MAYFLY_ABSENT_BLOCKS | MAYFLY_ABSENT_MODULES |                     \
+	 MAYFLY_ABSENT_SAMPLER)
 
 char *absent_text(char *buffer, size_t size, uint32_t absent)
 {
@@ -62,7 +64,7 @@ static const struct {
     {"live_at_end", MAYFLY_ABSENT_LIVE},
     {"allocated", MAYFLY_ABSENT_ALLOCATED},
     {"mode", MAYFLY_ABSENT_ALLOCATIONS},
-    {"sampler", MAYFLY_ABSENT_ALLOCATIONS},
+    {"sampler", MAYFLY_ABSENT_ALLOCATIONS | MAYFLY_ABSENT_SAMPLER},
     {"interval_bytes", MAYFLY_ABSENT_ALLOCATIONS},
     {"frees", MAYFLY_ABSENT_LIVE | MAYFLY_ABSENT_ALLOCATED},
     {"temporary", MAYFLY_ABSENT_TEMPORARY},

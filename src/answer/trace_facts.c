@@ -169,13 +169,22 @@ char *interval_text(char *buffer, size_t size, const struct mayfly_trace *trace)
 	return text_format(buffer, size, "1 byte in %s", first);
 }
 
+char *sampler_text(char *buffer, size_t size, const struct mayfly_info *info, const char *before,
+		   const char *after)
+{
+	if (info->absent & (MAYFLY_ABSENT_ERRORS | MAYFLY_ABSENT_SAMPLER))
+		return text_format(buffer, size, "%s", "");
+	return text_format(buffer, size, "%s%s%s", before,
+			   info->sampler == MAYFLY_POISSON ? "Poisson" : "stratified", after);
+}
+
 char *mode_text(char *buffer, size_t size, const struct mayfly_trace *trace)
 {
 	const struct mayfly_info *info = mayfly_trace_info(trace);
 	const char *what = info->absent & MAYFLY_ABSENT_LIVE	    ? "every allocation"
 			   : info->absent & MAYFLY_ABSENT_ALLOCATED ? "every live block"
 								    : "every allocation";
-	char interval[160] = "";
+	char interval[160] = "", sampler[32];
 
 	if (info->mode == MAYFLY_EXACT)
 		return text_format(buffer, size, "%s", what);
@@ -183,9 +192,10 @@ char *mode_text(char *buffer, size_t size, const struct mayfly_trace *trace)
 		interval_text(interval, sizeof(interval), trace);
 	else
 		text_format(interval, sizeof(interval), "how finely is not known");
+	if (info->absent & MAYFLY_ABSENT_ERRORS)
+		return text_format(buffer, size, "%s; estimates as the file has them", interval);
 	return text_format(buffer, size, "%s%s", interval,
-			   info->absent & MAYFLY_ABSENT_ERRORS ? "; estimates as the file has them"
-							       : " (Poisson)");
+			   sampler_text(sampler, sizeof(sampler), info, " (", ")"));
 }
 
 /* ---- counts ---- */

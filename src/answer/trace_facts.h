@@ -36,6 +36,9 @@ const char *trace_heap_owner(const struct mayfly_trace *trace);
 size_t trace_snapshots(const struct mayfly_trace *trace);
 /* "1 byte in 512 KB", and how far the interval was raised. */
 char *interval_text(char *buffer, size_t size, const struct mayfly_trace *trace);
+/* "stratified" between these two; "" when it is not known. */
+char *sampler_text(char *buffer, size_t size, const struct mayfly_info *info, const char *before,
+		   const char *after);
 /* The same for traces that were converted and lack something. */
 char *mode_text(char *buffer, size_t size, const struct mayfly_trace *trace);
 

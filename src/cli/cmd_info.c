@@ -61,7 +61,7 @@ static void print_program(const struct output *o, const struct mayfly_info *info
 static void print_sampling(const struct output *o, const struct mayfly_trace *trace,
 			   const struct mayfly_info *info)
 {
-	char text[192], seed[64] = "";
+	char text[192], seed[64] = "", sampler[32];
 
 	if (info->seed)
 		snprintf(seed, sizeof(seed), ", seed %" PRIu64, info->seed);
@@ -76,9 +76,8 @@ static void print_sampling(const struct output *o, const struct mayfly_trace *tr
 	else if (trace_is_ocaml_alone(info))
 		print_field(o, "Mode", "sampled, blocks of %s alone", trace_heap_owner(trace));
 	else
-		print_field(o, "Mode", "sampled, %s, %s%s",
-			    interval_text(text, sizeof(text), trace),
-			    info->sampler == MAYFLY_POISSON ? "Poisson" : "stratified", seed);
+		print_field(o, "Mode", "sampled, %s%s%s", interval_text(text, sizeof(text), trace),
+			    sampler_text(sampler, sizeof(sampler), info, ", ", ""), seed);
 	if (info->ocaml_interval_bytes)
 		print_field(
 		    o, strcmp(trace_heap_owner(trace), "OCaml") ? "Runtime heap" : "OCaml heap",

@@ -487,6 +487,7 @@ static bool describe(struct fetch *f, const char *name)
 
 		f->profile.interval = interval > 1 ? whole(interval) : 2;
 		f->profile.errors = true;
+		f->profile.absent |= MAYFLY_ABSENT_SAMPLER; /* the processes may have had both */
 	}
 	t->info.start_real_ns = f->steps.count ? f->steps.begin_ns : w->begin_ns;
 	t->info.duration_ns = f->steps.count * f->steps.length_ns;

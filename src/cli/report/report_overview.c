@@ -66,9 +66,9 @@ static void print_recorded(const struct report *r)
 		    trace_heap_owner(r->file.trace), info->samples, samples_word(info->samples),
 		    inherited, info->frees);
 	else
-		print_field(&r->out, "Sampled", "%s (%s)%s: %" PRIu64 " %s%s, %" PRIu64 " freed",
+		print_field(&r->out, "Sampled", "%s%s%s: %" PRIu64 " %s%s, %" PRIu64 " freed",
 			    interval_text(interval, sizeof(interval), r->file.trace),
-			    info->sampler == MAYFLY_POISSON ? "Poisson" : "stratified", ocaml,
+			    sampler_text(duration, sizeof(duration), info, " (", ")"), ocaml,
 			    info->samples, samples_word(info->samples), inherited, info->frees);
 	if (info->snapshot_ns && !(info->absent & MAYFLY_ABSENT_TIMES))
 		print_field(&r->out, "Snapshots", "every %s, %zu with changes",
