@@ -14,12 +14,13 @@ import os
 import re
 import socket
 import ssl
+import struct
 import subprocess
 import threading
 import time
 import urllib.parse
 
-from harness import (MAYFLY, SOURCE, Folder, case, cases, check, environment, info, main, need, program,
+from harness import (AGENT, MAYFLY, SOURCE, Folder, case, cases, check, environment, info, main, need, program,
                      record, report, run, same, wait_until)
 from profiles import Pprof, field, pprof
 from told import Told
@@ -507,6 +508,7 @@ def logins():
             said = fails("--to", s.url("otlp"), *write(text, mode), trace())
             check(word in said and "wr0ng" not in said, said)
         check("No such file" in fails("--to", s.url("otlp"), "--auth", here / "none", trace()), "no file")
+        check("Is a directory" in fails("--to", s.url("otlp"), "--auth", here.path, trace()), "a folder")
         said = fails("--to", s.url("otlp"), trace(), MAYFLY_PUSH_TOKEN="wr0ng\r\nX: y")
         check("line break" in said and "wr0ng" not in said, said)
         s.script.append((401, b"who are you", "text/plain"))
@@ -742,6 +744,84 @@ def record_pushes(kind):
         done = record(["sh", "-c", "exit 7"], here / "other", "-x", *options)
         same((done.code, done.err.count(b"\n"), len(s.requests)), (7, 2, 1), done)
         check(b"adds the rest" in done.err, done)
+
+
+# ---- what was read once never changes ----
+
+def blocks_of(path):
+    """The moments of its allocations, in order."""
+    lines = run([MAYFLY, "dump", path], env=environment()).out.decode().splitlines()
+    return [line.split(" ", 1)[0] for line in lines if " alloc " in line]
+
+
+def move_anchor(spool):
+    """What comes later may move the line from ticks to times: here, another rate of the counter. False: it has none."""
+    with open(spool, "r+b") as file:
+        head = file.read(64)
+        header, packet = struct.unpack_from("<II", head, 12)
+        mono, ticks, clock = struct.unpack_from("<QQI", head, 40)
+        count = (os.fstat(file.fileno()).st_size - header) // packet
+        for at in range(header, header + packet * count, packet) if clock == 0 else ():
+            file.seek(at)
+            if file.read(4) != bytes(4):
+                file.seek(at + 40)
+                file.write(struct.pack("<QQ", ticks + 10 ** 10, mono + 5 * 10 ** 9))
+    return clock == 0
+
+
+@cases(["-x", "-i4K"])
+def looks_agree(mode):
+    """Those at a recording that goes on, and the finished trace, whatever the clocks say meanwhile."""
+    with Folder() as here:
+        with told_recording(here / "t", mode) as (told, _):
+            told.tell("a", 3)
+            told.tell("-", 500)
+            looks = [blocks_of(here / "t.spool")]
+            check(len(looks[0]) >= 3, looks)
+            for number in range(2):
+                move_anchor(here / "t.spool")
+                told.tell("b", 2)
+                looks.append(blocks_of(here / "t.spool"))
+            done = run([MAYFLY, "ctl", here / "t.spool", "snapshot", "-o", here / "s"], env=environment())
+            same((done.code, done.err), (0, b""))
+            if mode != "-x":  # which is rounded anew
+                looks.append(blocks_of(here / "s"))
+        looks.append(blocks_of(here / "t"))
+        for earlier, later in zip(looks, looks[1:]):
+            same(later[:len(earlier)], earlier)
+        check(len(looks[-1]) >= 7, looks[-1])
+
+
+@case
+def looks_without_a_recorder():
+    """The clock of such a spool is the system's, which needs no line."""
+    with Folder() as here:
+        spool = here / "t.spool"
+        process = subprocess.Popen([program("told")], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   env=environment(LD_PRELOAD=AGENT, MAYFLY="output=%s,interval=4096" % spool))
+        told = Told(process)
+        told.tell("a", 3)
+        first = blocks_of(spool)
+        check(len(first) >= 3 and not move_anchor(spool), first)
+        told.tell("b", 2)
+        same(blocks_of(spool)[:len(first)], first)
+        process.stdin.close()
+        process.wait()
+        process.stdout.close()
+        same(blocks_of(spool)[:len(first)], first)
+
+
+@cases(["-x", "-i4K"])
+def windows_while_clocks_move(mode):
+    with server() as s, Folder() as here:
+        with told_recording(here / "t", mode) as (told, _):
+            pusher = pushes(s, here / "t.spool", "--from-start")
+            for number in range(3):
+                told.tell("ab"[number % 2], 3)
+                waits_for(s, len(s.requests) + 1)
+                move_anchor(here / "t.spool")
+        same((pusher.communicate()[1], pusher.returncode), (b"", 0))
+        check_windows(s, here / "t")
 
 
 if __name__ == "__main__":

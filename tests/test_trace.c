@@ -1080,9 +1080,7 @@ static void walk_events(const struct mayfly_trace *t, struct outcome *o)
 	while ((o->walk = mayfly_cursor_next(c, &e)) == 1) {
 		CHECK(e.node < info->nodes && e.thread < info->threads);
 		CHECK(e.time_ns <= info->duration_ns && e.sample < info->samples);
-		/* An exact trace's times are more precise with an index. */
-		if (info->mode == MAYFLY_SAMPLED)
-			hash ^= (uint64_t)e.time_ns << 30;
+		hash ^= (uint64_t)e.time_ns << 30;
 		hash = (hash ^ e.size ^ e.sample << 20 ^ e.kind ^ (uint64_t)e.node << 40) *
 		       0x9e3779b97f4a7c15u;
 		if (o->events < 4096)

@@ -180,10 +180,11 @@ char *ongoing_find(const char *named, bool *still, const char **why)
 static int open_so_far(struct ongoing *r, struct opened_trace *opened)
 {
 	struct live_trace live;
-	int error = live_trace_open(r->session, r->spool, &live);
+	int error = live_trace_open(r->session, r->spool, LIVE_WAIT_BEGUN, &live);
 
 	if (error)
 		return error;
+	r->unsettled = live.unsettled;
 	*opened = (struct opened_trace){
 	    .trace = live.trace,
 	    .info = mayfly_trace_info(live.trace),

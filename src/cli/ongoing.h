@@ -27,6 +27,7 @@ struct ongoing {
 	bool ours;   /* the recorder is this process */
 	struct live_session *session;
 	unsigned int lost; /* looks at it that found no file */
+	bool unsettled;	   /* of the latest look: its times may change (live_trace.h) */
 };
 
 /* False: out of memory. */

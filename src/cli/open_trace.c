@@ -7,6 +7,7 @@
 #include "cli/fleet_trace.h"
 #include "fleet/server_url.h"
 #include "record/finalise.h"
+#include "record/live_trace.h"
 #include "symbols/symbols.h"
 #include "trace/write/recording.h"
 #include "spool/spool_packets.h"
@@ -190,6 +191,31 @@ static int finalise(const char *path, struct loaded_file *file)
 	file->data = made.bytes;
 	file->size = made.size;
 	return MAYFLY_OK;
+}
+
+/*
+ * A spool that a recorder reads: what this has written has the times of the trace to come, where a trace
+ * of the spool would have others. False: it cannot be had; then the spool has to do.
+ */
+static bool open_ongoing(const char *path, struct opened_trace *opened)
+{
+	const char *spool = opened->file.spool ? opened->file.spool : path;
+	struct live_trace live;
+
+	if (strcmp(path, "-") == 0 || !live_trace_recorded(opened->file.data, opened->file.size))
+		return false;
+	opened->names = live_session_new();
+	if (!opened->names || live_trace_open(opened->names, spool, LIVE_WAIT_ALL, &live)) {
+		live_session_free(opened->names);
+		opened->names = NULL;
+		return false;
+	}
+	live_trace_say_whole(&live);
+	unload_file(&opened->file);
+	opened->trace = live.trace;
+	opened->file =
+	    (struct loaded_file){.data = live.data, .size = live.size, .mapped = live.mapped};
+	return true;
 }
 
 /* ---- files of other tools ---- */
@@ -430,6 +456,8 @@ static bool make_trace(const char *path, struct opened_trace *opened)
 
 	if (format && !open_foreign(path, format, opened))
 		return false;
+	if (open_ongoing(path, opened))
+		return true;
 	if (spool_recognise(file->data, file->size))
 		error = finalise(path, file);
 	if (!error)
@@ -465,6 +493,7 @@ bool open_trace(const char *path, struct opened_trace *opened)
 void close_trace(struct opened_trace *opened)
 {
 	mayfly_trace_close(opened->trace);
+	live_session_free(opened->names);
 	decode_threads_free(opened->threads);
 	unload_file(&opened->file);
 }

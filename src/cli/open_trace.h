@@ -27,6 +27,7 @@ struct opened_trace {
 	uint64_t foreign_bytes;		/* size of that */
 	struct loaded_file file;	/* that the trace is in */
 	struct decode_threads *threads; /* that decode it, or NULL */
+	struct live_session *names;	/* that its names are of, or NULL */
 };
 
 /* From now on, access to a mapped file that became shorter ends the process with a line on stderr, in

@@ -186,7 +186,7 @@ static void ask_recorders(const struct rounds *r)
 	for (size_t i = 0; i < r->count; i++) {
 		struct live_trace live;
 
-		if (!live_trace_open_unnamed(r->followed[i].going.spool, &live))
+		if (!live_trace_open_unnamed(r->followed[i].going.spool, LIVE_WAIT_BEGUN, &live))
 			live_trace_close(&live);
 	}
 }
@@ -201,6 +201,11 @@ static void push_one(struct rounds *r, struct followed *f)
 	f->ended = !more;
 	if (seen == ONGOING_UNSEEN)
 		return;
+	/* A window of what may change would lose what comes to lie in it. */
+	if (seen == ONGOING_SO_FAR && f->going.unsettled) {
+		close_trace(&opened);
+		return;
+	}
 	switch (push_window(r->with->to, opened.trace, !more, &f->given,
 			    more ? push_rss_of(f->pid) : 0, why)) {
 	case PUSH_GOOD:

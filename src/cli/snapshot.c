@@ -8,29 +8,18 @@
 #include "cli/target.h"
 #include "trace/rewrite/merge.h"
 
-/* A recorder writes what it has a second after it was asked. */
-#define ASKED_NS 1200000000l
+/* Of a program that has recorded nothing so far: how often, and how long, to wait. */
 #define ATTEMPTS 5
-
-static void wait_for_recorder(void)
-{
-	struct timespec time = {ASKED_NS / 1000000000, ASKED_NS % 1000000000};
-
-	nanosleep(&time, NULL);
-}
+#define PAUSE_NS 200000000l
 
 int snapshot_open(struct live_session *session, const char *spool, struct live_trace *live)
 {
-	int error = live_trace_open(session, spool, live);
-	bool partly = !error && live->mapped;
+	const struct timespec pause = {.tv_nsec = PAUSE_NS};
+	int error = live_trace_open(session, spool, LIVE_WAIT_ALL, live);
 
-	for (unsigned int i = 0; (partly && i == 0) || (error == MAYFLY_E_EMPTY && i < ATTEMPTS);
-	     i++) {
-		if (!error)
-			live_trace_close(live);
-		wait_for_recorder();
-		error = live_trace_open(session, spool, live);
-		partly = false;
+	for (unsigned int i = 0; error == MAYFLY_E_EMPTY && i < ATTEMPTS; i++) {
+		nanosleep(&pause, NULL);
+		error = live_trace_open(session, spool, LIVE_WAIT_ALL, live);
 	}
 	return error;
 }

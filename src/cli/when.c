@@ -184,7 +184,7 @@ static int open_now(struct when_job *job, struct recorder *one)
 {
 	int error = recorder_write_out(one);
 
-	return error ? error : live_trace_open_unnamed(one->spool, &job->live);
+	return error ? error : live_trace_open_unnamed(one->spool, LIVE_WAIT_NOT, &job->live);
 }
 
 static void take_snapshot(struct when *w, struct recorder *one, const char *rule, bool last)

@@ -1113,6 +1113,7 @@ void events_write(struct event_coder *c, struct event_past *past, const struct e
 	if (x->exact)
 		choose_unit(c, b, &h);
 	if (x->exact) {
+		c->past.first_ns = h.base * (int64_t)h.unit;
 		c->past.last_ns = put_line(&e, b, (int64_t)h.unit, h.base);
 		use_column(&to, COLUMN_TIME_STEP, e.time, e.segments);
 		use_column(&to, COLUMN_TIME_EVENTS, e.time_events, e.segments);

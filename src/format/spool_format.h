@@ -139,6 +139,9 @@ struct spool_header {
 	/* (c) CLOCK_MONOTONIC until which somebody looks at the recording while it goes on. Until
 	 * then the recorder writes what it has every second, even if it is little. */
 	_Atomic uint64_t followed_until_ns;
+	/* (c) CLOCK_MONOTONIC up to which everything is in the trace that the recorder writes while
+	 * the program runs. 0: the recorder does not read the spool yet. */
+	_Atomic uint64_t written_until_ns;
 
 	_Alignas(64) _Atomic uint32_t state; /* (a) enum spool_state */
 	_Atomic uint32_t off_reason;	     /* (a) enum spool_off_reason */

@@ -2,13 +2,16 @@
 /* A recording that still goes on: see live_trace.h. */
 #include "record/live_trace.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "record/finalise.h"
@@ -23,6 +26,10 @@
 #include "trace/rewrite/merge.h"
 
 #define FOLLOWED_NS 10000000000ll
+/* A recorder begins to read within a fifth of a second, and then writes every second. One that does not
+ * has no place to write to. */
+#define MOST_WAIT_NS 2000000000ll
+#define WAIT_NS	     2000000
 
 struct live_session {
 	struct symbols *symbols;
@@ -123,8 +130,9 @@ static int open_whole_spool(const struct live_trace *map, const char *spool, str
 /*
  * Asks the recorder to write what it has, even if it is little. Who may only read the spool sees less.
  * spool: open, and known to be one. It is not opened by its path again, as that may lead elsewhere now.
+ * False: it cannot be asked.
  */
-static void ask_to_write(int spool)
+static bool ask_to_write(int spool)
 {
 	uint64_t until = (uint64_t)(now_ns() + FOLLOWED_NS);
 	char path[32];
@@ -134,11 +142,11 @@ static void ask_to_write(int spool)
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", spool);
 	fd = open(path, O_WRONLY | O_CLOEXEC);
 	if (fd < 0)
-		return;
+		return false;
 	written =
 	    pwrite(fd, &until, sizeof(until), offsetof(struct spool_header, followed_until_ns));
-	(void)written;
 	close(fd);
+	return written == sizeof(until);
 }
 
 static bool is_consumed(const struct spool_header *h)
@@ -146,45 +154,100 @@ static bool is_consumed(const struct spool_header *h)
 	return atomic_load(&h->consumed_packets) != 0;
 }
 
-int live_trace_open_unnamed(const char *spool, struct live_trace *out)
+static bool has_recorder(const struct spool_header *h)
+{
+	pid_t recorder = (pid_t)atomic_load(&h->recorder_pid);
+
+	return recorder > 0 && (!kill(recorder, 0) || errno == EPERM);
+}
+
+bool live_trace_recorded(const void *data, size_t size)
+{
+	return size >= sizeof(struct spool_header) && spool_recognise(data, size) &&
+	       has_recorder(data);
+}
+
+static bool is_removed(int spool)
+{
+	struct stat status;
+
+	return fstat(spool, &status) || !status.st_nlink;
+}
+
+/* Until the recorder, which was asked, has written something, or all up to now. */
+static void wait_for_recorder(const struct spool_header *h, int spool, enum live_wait wait)
+{
+	const struct timespec pause = {.tv_nsec = WAIT_NS};
+	int64_t from = now_ns();
+	uint64_t until = wait == LIVE_WAIT_ALL ? (uint64_t)from : 1;
+
+	while (atomic_load(&h->written_until_ns) < until && has_recorder(h) && !is_removed(spool) &&
+	       now_ns() - from < MOST_WAIT_NS)
+		nanosleep(&pause, NULL);
+}
+
+/* What the recorder has written. */
+static int open_written(const struct spool_header *h, const char *spool, struct live_trace *out)
+{
+	int64_t until = (int64_t)atomic_load(&h->written_until_ns);
+	int error = live_open_part(spool, out);
+
+	if (!error && until > (int64_t)h->start_mono_ns)
+		out->opened_ns = until - (int64_t)h->start_mono_ns;
+	return error;
+}
+
+/* map: of the spool, which is open. */
+static int open_now(const struct live_trace *map, int fd, const char *spool, enum live_wait wait,
+		    struct live_trace *out)
+{
+	const struct spool_header *h = map->data;
+	int64_t opened = now_ns();
+	bool asked = ask_to_write(fd) && has_recorder(h);
+	int error = MAYFLY_E_EMPTY;
+
+	if (asked && wait != LIVE_WAIT_NOT)
+		wait_for_recorder(h, fd, wait);
+	if (is_consumed(h) || atomic_load(&h->written_until_ns))
+		error = open_written(h, spool, out);
+	if (error != MAYFLY_E_EMPTY || is_consumed(h))
+		return error;
+	live_trace_close(out);
+	error = open_whole_spool(map, spool, out);
+	/* Packets that the recorder took meanwhile were perhaps written again before they were
+	 * read. */
+	if (!error && is_consumed(h))
+		error = MAYFLY_E_EMPTY;
+	out->opened_ns = opened - (int64_t)h->start_mono_ns;
+	out->unsettled = asked;
+	return error;
+}
+
+int live_trace_open_unnamed(const char *spool, enum live_wait wait, struct live_trace *out)
 {
 	struct live_trace map;
-	const struct spool_header *h;
-	int64_t opened = now_ns();
-	bool consumed;
 	int fd = open_file(spool), error;
 
 	*out = (struct live_trace){0};
 	if (fd < 0)
 		return MAYFLY_E_NOT_A_TRACE;
 	map_whole(fd, &map);
-	h = map.data;
-	if (!h || map.size < sizeof(*h) || !spool_recognise(map.data, map.size) ||
-	    strlen(spool) < sizeof(".spool")) {
-		live_trace_close(&map);
-		close(fd);
-		return MAYFLY_E_NOT_A_TRACE;
-	}
-	ask_to_write(fd);
-	close(fd);
-	consumed = is_consumed(h);
-	error = consumed ? live_open_part(spool, out) : open_whole_spool(&map, spool, out);
-	/* Packets that the recorder took meanwhile were perhaps written again before they were
-	 * read. */
-	if (!error && !consumed && is_consumed(h))
-		error = MAYFLY_E_EMPTY;
-	/* What the recorder has written ends where it says; what has come since is not in it. */
-	if (!consumed)
-		out->opened_ns = opened - (int64_t)h->start_mono_ns;
+	if (!map.data || map.size < sizeof(struct spool_header) ||
+	    !spool_recognise(map.data, map.size) || strlen(spool) < sizeof(".spool"))
+		error = MAYFLY_E_NOT_A_TRACE;
+	else
+		error = open_now(&map, fd, spool, wait, out);
 	live_trace_close(&map);
+	close(fd);
 	if (error)
 		live_trace_close(out);
 	return error;
 }
 
-int live_trace_open(struct live_session *s, const char *spool, struct live_trace *out)
+int live_trace_open(struct live_session *s, const char *spool, enum live_wait wait,
+		    struct live_trace *out)
 {
-	int error = live_trace_open_unnamed(spool, out);
+	int error = live_trace_open_unnamed(spool, wait, out);
 
 	if (!error)
 		error = live_trace_name(s, out);

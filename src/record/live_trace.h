@@ -2,8 +2,9 @@
 /*
  * A recording that still goes on, as a trace of what there is so far:
  *
- *	FILE.spool	all of it, while it is small
- *	FILE.part	once the recorder reads the spool: all but about the last second
+ *	FILE.part	of a recorder, which reads the spool once somebody looks: all but about the
+ *			last second. What it has does not change any more, and is the trace to come.
+ *	FILE.spool	all of it, where no recorder reads it
  */
 #ifndef MAYFLY_LIVE_TRACE_H
 #define MAYFLY_LIVE_TRACE_H
@@ -22,12 +23,25 @@ struct live_trace {
 	void *data; /* that it is in */
 	size_t size;
 	bool mapped;
-	int64_t opened_ns; /* since the recording's start */
+	int64_t opened_ns; /* since the recording's start: it has all that was there by then */
+	/* A recorder lives that does not read the spool yet: its trace will have other times. */
+	bool unsettled;
 };
+
+/* How long to wait for the recorder. */
+enum live_wait {
+	LIVE_WAIT_NOT,	 /* for the recorder's own thread */
+	LIVE_WAIT_BEGUN, /* until it reads: all but about the last second */
+	LIVE_WAIT_ALL,	 /* until it has written all that there is now */
+};
+
+/* A recorder lives that writes a trace of this spool. */
+bool live_trace_recorded(const void *data, size_t size);
 
 /* 0 or a negative enum mayfly_error. MAYFLY_E_EMPTY: nothing has been recorded so far.
  * MAYFLY_E_NOT_A_TRACE: the spool is not there any more, or is none. */
-int live_trace_open(struct live_session *s, const char *spool, struct live_trace *out);
+int live_trace_open(struct live_session *s, const char *spool, enum live_wait wait,
+		    struct live_trace *out);
 /* The same from a copy of the spool (spool_copy.h), which may go then. No other file of the recording is
  * read. copied_ns: CLOCK_MONOTONIC before it was copied. */
 int live_trace_open_copy(struct live_session *s, const void *copy, size_t size, int64_t copied_ns,
@@ -35,7 +49,7 @@ int live_trace_open_copy(struct live_session *s, const void *copy, size_t size, 
 
 /* The two halves of that: what is there now, and the names, which may take a while. After the first
  * the program may end, and the spool may go. */
-int live_trace_open_unnamed(const char *spool, struct live_trace *out);
+int live_trace_open_unnamed(const char *spool, enum live_wait wait, struct live_trace *out);
 int live_trace_name(struct live_session *s, struct live_trace *t);
 /* Writes it as a trace of its own, which takes the place of a file of that name. 0 or an errno or a
  * negative enum mayfly_error. */

@@ -301,6 +301,12 @@ static bool is_due_for_receiver(const struct recorder *r)
 	return r->options.sender && now_ns() - r->watch.header->start_mono_ns > STREAM_BEGIN_NS;
 }
 
+/* Somebody looks at the recording while it goes on. */
+static bool is_followed(const struct recorder *r)
+{
+	return atomic_load(&r->watch.header->followed_until_ns) > (uint64_t)now_ns();
+}
+
 bool recorder_is_due(const struct recorder *r)
 {
 	const struct spool_header *h = r->watch.header;
@@ -310,7 +316,7 @@ bool recorder_is_due(const struct recorder *r)
 	       (atomic_load(&h->packets_claimed) >= (r->options.prompt ? 1 : DUE_PACKETS) ||
 		r->watch.full || memory_watch_is_full(&r->memory) ||
 		thread_watch_is_full(&r->threads) || runtime_watch_is_full(&r->runtime) ||
-		is_due_for_receiver(r));
+		is_due_for_receiver(r) || is_followed(r));
 }
 
 static int recorder_open_stream(struct recorder *r, struct recorder *parent, bool online,
@@ -690,22 +696,27 @@ static int give_more(struct recorder *r)
 	return trace_writer_flush(r->writer);
 }
 
+/* 0 also when the part cannot be written now: it is tried again. */
+static int write_all(struct recorder *r)
+{
+	int error = trace_writer_flush(r->writer);
+
+	if (!error && !r->part->error && !part_flush(r->part) && r->part->path && r->reached_ns)
+		atomic_store(&r->watch.header->written_until_ns, r->reached_ns);
+	return error;
+}
+
 /* Sends what is known to the receiver from time to time, even if it is little; or writes it for
  * somebody who looks at the part. */
 static int tell_receiver(struct recorder *r)
 {
 	uint64_t now = now_ns();
-	bool followed = atomic_load(&r->watch.header->followed_until_ns) > now;
-	int error;
 
 	if (!(r->options.sender && now - r->flushed_ns >= STREAM_FLUSH_NS) &&
-	    !(followed && now - r->flushed_ns >= FOLLOW_FLUSH_NS))
+	    !(is_followed(r) && now - r->flushed_ns >= FOLLOW_FLUSH_NS))
 		return 0;
 	r->flushed_ns = now;
-	error = trace_writer_flush(r->writer);
-	if (!error && !r->part->error)
-		part_flush(r->part);
-	return error;
+	return write_all(r);
 }
 
 static int hand_memory(struct recorder *r)
@@ -745,8 +756,10 @@ bool recorder_round(struct recorder *r)
 	if (r->options.max_size)
 		keep_size(r);
 	spool_stream_status(r->stream, &r->status);
-	if (!more)
+	if (!more) {
+		r->reached_ns = mono_ns;
 		error = give_more(r);
+	}
 	if (!error)
 		error = tell_receiver(r);
 	if (error)
@@ -776,7 +789,7 @@ int recorder_write_out(struct recorder *r)
 		rounds++;
 	if (r->state != RECORDER_READING)
 		return r->state == RECORDER_FAILED ? r->error : 0;
-	error = trace_writer_flush(r->writer);
+	error = write_all(r);
 	if (error)
 		fail(r, error);
 	return error ? error : part_flush(r->part);

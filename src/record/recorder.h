@@ -9,8 +9,9 @@
  *	recorder_become()	FILE.part takes the trace's name
  *
  * Reading begins when the spool has grown beyond a few packets: what is small is read at the end,
- * and until then the spool is whole. Between two rounds FILE.part is a trace, without names, of all
- * that is no longer in the spool.
+ * and until then the spool is whole. It also begins when somebody looks at the recording, because a
+ * time that was read does not change any more. Between two rounds FILE.part is a trace, without
+ * names, of all that is no longer in the spool.
  */
 #ifndef MAYFLY_RECORDER_H
 #define MAYFLY_RECORDER_H
@@ -35,7 +36,7 @@ struct recorder_options {
 	uint64_t max_size;	 /* of the trace; 0: no limit */
 	struct symbols *symbols; /* the session of all recorders */
 	bool follow;		 /* forked children have spools of their own */
-	bool prompt; /* reading begins with the first packet: what is live must be known */
+	bool prompt; /* reading begins with the first packet: rules look at what is live */
 	/* Receives the trace while it is made; may be NULL. If several recorders share a sender,
 	 * only one at a time may be reading, and it must be dropped before the next one starts. */
 	struct stream_sender *sender;
@@ -101,6 +102,7 @@ struct recorder {
 	size_t waits, wait_room;
 	unsigned int retry;  /* rounds to go until writing is tried again */
 	uint64_t flushed_ns; /* when a chunk was last ended early for the receiver */
+	uint64_t reached_ns; /* CLOCK_MONOTONIC up to which everything has been read */
 
 	uint32_t thin_log2; /* events are thinned to this interval; 0: not thinned */
 	uint64_t thin_next; /* thin when the file has grown to this */

@@ -110,7 +110,7 @@ struct recorder *record_add(struct record *r, const char *spool, pid_t pid)
 					   .max_size = r->max_size,
 					   .symbols = r->symbols,
 					   .follow = r->follow,
-					   .prompt = r->exact && r->rules && r->rules->count,
+					   .prompt = r->rules && r->rules->count,
 					   .quick = child ? r->columns : NULL,
 					   .quick_events = child ? r->events : NULL,
 					   .sender = r->stream.sender,

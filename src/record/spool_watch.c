@@ -255,6 +255,7 @@ int spool_watch_open(struct spool_watch *w, const char *path)
 	if (!error) {
 		w->max_packets = atomic_load(&w->header->control_max_packets);
 		choose_ahead(w);
+		atomic_store(&w->header->written_until_ns, 0); /* a dead recorder's */
 		atomic_store(&w->header->recorder_pid, (uint32_t)getpid());
 	} else {
 		spool_watch_close(w);

@@ -377,6 +377,12 @@ static void write_event_chunk(struct trace_writer *w)
 	entry->to_ns = b->time_ns[b->events - 1];
 	count_sums(w, entry);
 	events_write(w->coder, &w->past, &context, b, &w->out);
+	/* The index says the same as the chunk, so that a trace that is read while it grows, without
+	 * one, has the times of the finished trace. */
+	if (context.exact) {
+		entry->from_ns = b->time_ns[0] = w->past.first_ns;
+		entry->to_ns = w->past.last_ns;
+	}
 	if (w->promotions)
 		write_promotions(w);
 	b->events = b->allocs = 0;
@@ -884,6 +890,9 @@ int trace_writer_finish(struct trace_writer *w)
 	}
 	if (w->error)
 		return w->error;
+	/* Nothing is read that comes after the end. */
+	if (w->r->info.duration_ns < w->past.last_ns)
+		w->r->info.duration_ns = w->past.last_ns;
 	write_info_chunk(w);
 	write_index(w);
 	return give_to_sink(w);
