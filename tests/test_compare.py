@@ -362,7 +362,7 @@ def check_knows_noise():
     leaked = json.loads(run([MAYFLY, "leaks", "--json", trace_]).out)["total"]["bytes"]
     between = str((leaked["low"] + leaked["estimate"]) // 2)
     result = checked("--max-leaked", between, trace_, code=0)
-    check(b"not certain" in result.out, result)
+    check(b"not decided" in result.out, result)
     result = checked("--max-leaked", between, "--strict", trace_, code=1)
     check(b"not certain" in result.out, result)
     result = checked("--max-leaked", str(leaked["low"] - 2), trace_, code=1)
@@ -404,15 +404,15 @@ int main(int count, char **arguments)
 """
 
 
-def teeth(count, kib, seed):
-    """A recording at 16K of the program above."""
+def teeth(count, kib, seed, interval="16K"):
+    """A recording of the program above."""
     binary, source = folder / "teeth", folder / "teeth.c"
-    path = folder / ("teeth-%d-%d-%d.mayfly" % (count, kib, seed))
+    path = folder / ("teeth-%d-%d-%d-%s.mayfly" % (count, kib, seed, interval))
     if not os.path.exists(binary):
         with open(source, "w") as file:
             file.write(TEETH)
         same(run(["gcc", *FLAGS, "-o", binary, source]).code, 0)
-    same(record([binary, str(count), str(kib)], path, "-i", "16K",
+    same(record([binary, str(count), str(kib)], path, "-i", interval,
                 env=environment(MAYFLY="seed=%d" % seed)).code, 0)
     return path
 
@@ -460,6 +460,8 @@ def check_says_what_it_sees():
     check("An increase below about %.*f %% would not have failed" % (
         increase["certain_from_increase"] < 0.0995, 100 * increase["certain_from_increase"])
           in text, text)
+    check(increase["certain_from_increase"] < increase["sees_from_increase"], increase)
+    same((increase["undecided"], peak["undecided"], answer["undecided"]), (False, False, 0))
     check("Less than about 1.0" in text and "smaller --interval" in text, text)
     # An increase of that size is found about every second time, one of half that size is not.
     for part, some in ((2.0, True), (0.5, False)):
@@ -469,6 +471,63 @@ def check_says_what_it_sees():
     before, after = trace("before"), trace("after")
     text = checked("--baseline", before, "--max-increase", "200%", after, code=0).out.decode()
     check("would not have failed" not in text, text)
+
+
+@cases(["--max-peak", "--max-allocated", "--max-leaked", "--max-blocks", "function", "--max-increase", "leaked=0%"])
+def check_cannot_decide(kind):
+    """A limit within the 95 % interval is neither kept nor exceeded: the verdict says so, and what would decide."""
+    one, junit = teeth(1, 8192, 1, "128K"), folder / "undecided.xml"
+    if kind in ("--max-increase", "leaked=0%"):
+        limit = ["--baseline", teeth(1, 8192, 2, "128K"), "--max-increase", "5%" if kind == "--max-increase" else kind]
+    else:
+        metric = "allocated" if kind in ("--max-blocks", "function") else kind[len("--max-"):]
+        total = report(one, "--metric", metric)["total"]["blocks" if kind == "--max-blocks" else "bytes"]
+        bound = (total["estimate"] + total["high"]) // 2
+        limit = ["--limits", limits("allocated %d function fill" % bound)] if kind == "function" else [kind, str(bound)]
+    for options, code, mark, tag in (([], 0, "ok? ", "skipped"), (["--undecided", "pass"], 0, "ok? ", "skipped"),
+                                     (["--undecided", "fail"], 3, "FAIL", "failure")):
+        text = checked(*limit, *options, "--junit", junit, one, code=code).out.decode()
+        check(text.startswith(mark) and "; not decided: this recording sees " in text and "or more; use -" in text, text)
+        check("0 of 1 limit exceeded, 1 not decided\n" in text, text)
+        suite = xml.dom.minidom.parse(junit).getElementsByTagName("testsuite")[0]
+        same([suite.getAttribute(name) for name in ("failures", "skipped")], [str(int(code == 3)), str(int(code == 0))])
+        check("not decided" in suite.getElementsByTagName(tag)[0].getAttribute("message"), suite.toxml())
+        answer = json.loads(checked("--json", *limit, *options, one, code=code).out)
+        same((answer["passed"], answer["exceeded"], answer["undecided"], answer["limits"][0]["undecided"]),
+             (code == 0, 0, 1, True))
+    # What is exceeded comes first; an exact trace decides.
+    text = checked(*limit, "--max-peak", "1K", "--undecided", "fail", one, code=1).out.decode()
+    check("1 of 2 limits exceeded, 1 not decided\n" in text, text)
+    exact = teeth(1, 8192, 1, "1")
+    if "--baseline" in limit:
+        limit = ["--baseline", exact, *limit[2:]]
+    checked(*limit, "--undecided", "fail", exact, code=0)
+
+
+@case
+def check_plans():
+    """The intervals and what they would see, finer ones less; the coarsest that is good enough is named."""
+    exact, sampled = teeth(1, 8192, 1, "1"), teeth(1, 8192, 1)
+    for path in (exact, sampled):
+        arguments = ["--plan", "--baseline", path, "--max-increase", "5%,blocks=60%", "--max-leaked", "0", path]
+        text = checked(*arguments, code=0).out.decode()
+        answer = json.loads(checked("--json", *arguments, code=0).out)
+        peak, blocks, leaked = answer["limits"]
+        for limit in answer["limits"]:
+            sees = [each["sees_from"] for each in limit["intervals"]]
+            same([each["interval_bytes"] for each in limit["intervals"]], [4096 << i for i in range(13)])
+            same(sees, sorted(sees))
+        for limit, most in ((peak, 0.1), (blocks, 1.2)):
+            good = [each["interval_bytes"] for each in limit["intervals"] if each["sees_from_increase"] <= most + 1e-6]
+            same(limit["deciding_interval_bytes"], max(good) if good else None)
+        same(leaked["deciding_interval_bytes"], None)
+        check("leaked at most 0 B (--max-leaked): use -x\n" in text, text)
+        if peak["deciding_interval_bytes"]:
+            check("use -i %dK or -x for both" % (peak["deciding_interval_bytes"] >> 10) in text, text)
+    check(peak["intervals"][2]["sees_from"] > 0, peak)
+    # From all blocks in their order the plan knows more than from samples.
+    same(json.loads(checked("--json", "--plan", "--baseline", exact, "--max-increase", "5%", exact, code=0).out)
+         ["limits"][0]["deciding_interval_bytes"] is None, False)
 
 
 @case
@@ -527,6 +586,9 @@ def check_refuses():
             (["--limits", limits("peak 1K file x", name="c"), one], "file"),
             (["--limits", limits("peak 1K function", name="d"), one], "pattern"),
             (["--limits", limits("peak 1K function (", name="e"), one], "e:1"),
+            (["--max-peak", "1G", "--undecided", "maybe", one], "maybe"),
+            (["--max-peak", "1G", "--undecided", "fail", "--strict", one], "--strict"),
+            (["--max-peak", "1G", "--plan", "--junit", folder / "x.xml", one], "--junit"),
             (["--max-peak", "1G", "--junit", "/nowhere/x.xml", one], "/nowhere")):
         result = run([MAYFLY, "check", *arguments])
         same(result.code, 2, "%s: %r" % (arguments, result))

@@ -63,6 +63,15 @@ size_t limits_exceeded(const struct limits *l)
 	return count;
 }
 
+size_t limits_undecided(const struct limits *l)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < l->count; i++)
+		count += l->item[i].undecided;
+	return count;
+}
+
 bool limit_metric_named(const char *text, size_t length, enum limit_metric *metric)
 {
 	for (size_t i = 0; limit_metric_names[i]; i++) {
@@ -127,14 +136,14 @@ static bool measure_excess(struct limit *limit, const struct trace_diff *increas
 }
 
 /*
- * The figure x whose interval would begin at the bound. Its margin m = x - bound is made of the
- * figure's own error, whose square grows with x, and of the baseline's, which stays:
+ * With one margin, the figure x whose interval would begin at the bound. Its margin m = x - bound is made
+ * of the figure's own error, whose square grows with x, and of the baseline's, which stays:
  *
  *	m^2 = own^2 x / found + rest
  *
  * Nothing found has no error to scale; its upper end, 3 intervals, is near the variance per byte.
  */
-static double find_certain_from(const struct limit *limit)
+double limit_find_seen(const struct limit *limit, double margins)
 {
 	const struct mayfly_figure *found = limit_figure(limit, &limit->found);
 	double margin = limit->excess - limit->excess_low;
@@ -142,6 +151,8 @@ static double find_certain_from(const struct limit *limit)
 	double rest = margin * margin - own * own;
 	double slope = found->estimate > 0 ? own * own / found->estimate : found->high;
 
+	slope *= margins * margins;
+	rest *= margins * margins;
 	return limit->bound + (slope + sqrt(slope * slope + 4 * (slope * limit->bound + rest))) / 2;
 }
 
@@ -153,10 +164,12 @@ static void judge(const struct limit_case *c, struct limit *limit,
 	limit->blind =
 	    mayfly_trace_info(c->trace)->absent & MAYFLY_ABSENT_ERRORS ||
 	    (limit->relative && mayfly_trace_info(c->baseline)->absent & MAYFLY_ABSENT_ERRORS);
-	limit->certain_from = find_certain_from(limit);
+	limit->certain_from = limit_find_seen(limit, 1);
+	limit->sees_from = limit_find_seen(limit, LIMIT_SEEN_MARGINS);
 	limit->certain =
 	    !limit->blind && (limit->excess_high <= 0 || (limit->excess_low > 0 && real));
 	limit->exceeded = limit->excess > 0 && (c->strict || limit->blind || limit->certain);
+	limit->undecided = !limit->exceeded && !limit->certain && !limit->blind && !c->strict;
 }
 
 static int compare_growth(const void *x, const void *y)
@@ -257,13 +270,13 @@ static int judge_increase(const struct limit_case *c, struct limit *limit,
 	return limit->exceeded ? find_growth(c, limit, query) : 0;
 }
 
-double limit_certain_increase(const struct limit *limit)
+double limit_increase(const struct limit *limit, double figure)
 {
 	const struct mayfly_figure *base = limit_figure(limit, &limit->base);
 
 	if (!limit->relative || limit->blind || !(base->estimate > 0))
 		return NAN;
-	return limit->certain_from / base->estimate - 1;
+	return figure / base->estimate - 1;
 }
 
 int limit_judge(struct limit *limit, const struct limit_case *c)
@@ -313,6 +326,36 @@ static void put_guilt(struct json *j, const struct limit *limit)
 	json_end(j);
 }
 
+static void put_plan(struct json *j, const struct limit *limit)
+{
+	json_unsigned_or_null(j, "deciding_interval_bytes",
+			      limit->planned && limit->decides < LIMIT_INTERVALS,
+			      limit_interval(limit->decides));
+	json_array(j, "intervals");
+	for (size_t i = 0; limit->planned && i < LIMIT_INTERVALS; i++) {
+		json_object(j, NULL);
+		json_unsigned(j, "interval_bytes", limit_interval(i));
+		json_integer(j, "sees_from", whole(limit->sees_with[i]));
+		json_real(j, "sees_from_increase", limit_increase(limit, limit->sees_with[i]));
+		json_end(j);
+	}
+	json_end(j);
+}
+
+static void put_seen(struct json *j, const struct limit *limit)
+{
+	if (limit->blind) {
+		json_null(j, "certain_from");
+		json_null(j, "sees_from");
+	} else {
+		json_integer(j, "certain_from", whole(limit->certain_from));
+		json_integer(j, "sees_from", whole(limit->sees_from));
+	}
+	json_real(j, "certain_from_increase", limit_increase(limit, limit->certain_from));
+	json_real(j, "sees_from_increase", limit_increase(limit, limit->sees_from));
+	put_plan(j, limit);
+}
+
 static void put_limit(struct json *j, const struct limit *limit)
 {
 	json_object(j, NULL);
@@ -328,12 +371,9 @@ static void put_limit(struct json *j, const struct limit *limit)
 	json_integer(j, "low", whole(limit->excess_low));
 	json_integer(j, "high", whole(limit->excess_high));
 	json_end(j);
-	if (limit->blind)
-		json_null(j, "certain_from");
-	else
-		json_integer(j, "certain_from", whole(limit->certain_from));
-	json_real(j, "certain_from_increase", limit_certain_increase(limit));
+	put_seen(j, limit);
 	json_bool(j, "exceeded", limit->exceeded);
+	json_bool(j, "undecided", limit->undecided);
 	json_bool(j, "certain", limit->certain);
 	put_guilt(j, limit);
 	json_end(j);
@@ -341,11 +381,12 @@ static void put_limit(struct json *j, const struct limit *limit)
 
 void json_limits(struct json *j, const struct limits *l, const struct limit_case *c)
 {
-	size_t exceeded = limits_exceeded(l);
+	size_t exceeded = limits_exceeded(l), undecided = limits_undecided(l);
 
-	json_bool(j, "passed", exceeded == 0);
+	json_bool(j, "passed", !exceeded && !(undecided && l->undecided_fails));
 	json_bool(j, "strict", c->strict);
 	json_unsigned(j, "exceeded", exceeded);
+	json_unsigned(j, "undecided", undecided);
 	json_bool(j, "complete", mayfly_trace_info(c->trace)->complete);
 	json_array(j, "limits");
 	for (size_t i = 0; i < l->count; i++)

@@ -5,7 +5,9 @@
  * increase puts the same query to a baseline.
  *
  * A figure of a sampled trace exceeds its limit only when that is certain. Otherwise chance would
- * fail unchanged programs: every second one whose limit is what it needs.
+ * fail unchanged programs: every second one whose limit is what it needs. Where it is certain neither
+ * that the limit is exceeded nor that it is not, it is undecided, and limit_plan.c tells with which
+ * interval it would be decided.
  */
 #ifndef MAYFLY_LIMITS_H
 #define MAYFLY_LIMITS_H
@@ -24,6 +26,17 @@ enum limit_metric {
 	LIMIT_BLOCKS, /* the number that was allocated */
 	LIMIT_METRICS,
 };
+
+/* Intervals that limit_plan() knows: from 4 KiB on. */
+#define LIMIT_INTERVALS 13
+static inline uint64_t limit_interval(size_t i)
+{
+	return (uint64_t)4096 << i;
+}
+
+/* The margin of a figure is half of its 95 % interval, 2 standard errors. Two margins above the bound are
+ * seen in 97 of 100 recordings; one, in every second. */
+#define LIMIT_SEEN_MARGINS 2
 
 /* As limits say them; the list ends with NULL. */
 extern const char *const limit_metric_names[];
@@ -47,19 +60,29 @@ struct limit {
 	double bound; /* what must not be exceeded */
 	/* How far above the bound: estimate and interval. */
 	double excess, excess_low, excess_high;
-	double certain_from; /* a figure of about this much would be above the bound for certain */
+	/* A figure of about this much would be above the bound for certain, every second time; and one
+	 * that would nearly always be. */
+	double certain_from, sees_from;
 	bool exceeded;
+	bool undecided;	     /* neither it is exceeded nor it is not, for certain */
 	bool certain;	     /* chance did not decide */
 	bool blind;	     /* a converted trace does not say how certain its figures are */
 	struct guilt *guilt; /* the guilty stacks, [guilty] */
 	size_t guilty;
 	struct mayfly_result *result; /* rows are of one of these */
 	struct trace_diff *growth;
+
+	/* Of limit_plan(), if `planned`: sees_from with each interval, and the coarsest that would decide;
+	 * LIMIT_INTERVALS: none, only a record of every allocation would. */
+	bool planned;
+	double sees_with[LIMIT_INTERVALS];
+	size_t decides;
 };
 
 struct limits {
 	struct limit *item;
 	size_t count, room;
+	bool undecided_fails; /* what is undecided does not pass */
 };
 
 /* What limits are judged by. */
@@ -68,7 +91,8 @@ struct limit_case {
 	struct mayfly_query query;		     /* which frames are hidden */
 	struct mayfly_match suppressed;		     /* leaks that do not count */
 	size_t top;				     /* guilty stacks */
-	bool strict; /* exceeded when the estimate is above the bound, certain or not */
+	bool strict;	  /* exceeded when the estimate is above the bound, certain or not */
+	uint32_t sampler; /* enum mayfly_sampler: that limit_plan() is about */
 };
 
 /* NULL: out of memory. */
@@ -77,6 +101,7 @@ struct limit *limits_new(struct limits *l, enum limit_metric metric, const char 
 void limits_free(struct limits *l, void (*end_focus)(void *context));
 bool limits_are_relative(const struct limits *l);
 size_t limits_exceeded(const struct limits *l);
+size_t limits_undecided(const struct limits *l);
 bool limit_metric_named(const char *text, size_t length, enum limit_metric *metric);
 
 struct mayfly_query limit_query(const struct limit *limit, const struct limit_case *c);
@@ -89,8 +114,16 @@ static inline const struct mayfly_figure *limit_figure(const struct limit *limit
 	return limit->metric == LIMIT_BLOCKS ? &e->blocks : &e->bytes;
 }
 
-/* certain_from as an increase over the baseline, .1 is 10 %; NAN: there is none, or nothing in it. */
-double limit_certain_increase(const struct limit *limit);
+/* certain_from or sees_from as an increase over the baseline, .1 is 10 %; NAN: there is none, or nothing in
+ * it. */
+double limit_increase(const struct limit *limit, double figure);
+
+/* The figure that would be above the bound by so many times its margin. */
+double limit_find_seen(const struct limit *limit, double margins);
+
+/* Fills in what other intervals would see, of a limit that was judged. finer: a finer one is wanted, as these
+ * traces could not decide. 0 or a negative enum mayfly_error. */
+int limit_plan(struct limit *limit, const struct limit_case *c, bool finer);
 
 /* Members of an object that is open. */
 void json_limits(struct json *j, const struct limits *l, const struct limit_case *c);

@@ -27,6 +27,8 @@ void check_free(struct limits *l);
 /* ---- check_output.c ---- */
 
 void check_print_text(const struct report *r, const struct limits *limits);
+/* What other intervals would see. */
+void check_print_plan(const struct report *r, const struct limits *limits);
 /* An exit status, CLI_OK when it was written. */
 int check_write_junit(const char *path, const struct report *r, const struct limits *limits);
 

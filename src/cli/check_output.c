@@ -4,6 +4,7 @@
 
 #include "answer/text_format.h"
 #include "format/utf8.h"
+#include "cli/interval.h"
 #include "cli/target.h"
 #include "cli/trace_fields.h"
 
@@ -64,16 +65,54 @@ static char *bound_text(char *buffer, size_t size, const struct limit *limit)
 	return text_format(buffer, size, ", %s", amount(bound, sizeof(bound), limit, limit->bound));
 }
 
+/* "an increase of 43 % or more", "68.2 MB or more" */
+static char *seen_text(char *buffer, size_t size, const struct limit *limit, double figure)
+{
+	double increase = 100 * limit_increase(limit, figure);
+	char least[FIGURE_TEXT];
+
+	if (isfinite(increase))
+		return text_format(buffer, size, "an increase of %.*f %% or more",
+				   increase < 9.95 ? 1 : 0, fmax(0.1, increase));
+	return text_format(buffer, size, "%s or more", amount(least, sizeof(least), limit, figure));
+}
+
+/* "use -i 16K or -x", which sees enough. */
+static char *remedy_text(char *buffer, size_t size, const struct limit *limit)
+{
+	char interval[INTERVAL_TEXT];
+	const char *both = limit->relative ? " for both" : "";
+
+	if (!limit->planned)
+		return text_format(buffer, size, "record more finely%s", both);
+	if (limit->decides == LIMIT_INTERVALS)
+		return text_format(buffer, size, "use -x%s", both);
+	return text_format(
+	    buffer, size, "use -i %s or -x%s",
+	    interval_option(interval, sizeof(interval), limit_interval(limit->decides)), both);
+}
+
+/* Whether it is certain, and if not, why. */
+static char *sure_text(char *buffer, size_t size, const struct limit *limit)
+{
+	char seen[128], remedy[64];
+
+	if (limit->undecided)
+		return text_format(buffer, size, "; not decided: this recording sees %s; %s",
+				   seen_text(seen, sizeof(seen), limit, limit->sees_from),
+				   remedy_text(remedy, sizeof(remedy), limit));
+	return text_format(buffer, size, "%s",
+			   limit->blind	    ? "; not certain: the file does not say how sure it is"
+			   : limit->certain ? ""
+			   : limit->exceeded
+			       ? "; not certain: it may be chance"
+			       : "; not certain: the limit lies within the 95 % interval");
+}
+
 /* What was found, by how much that is too much, and whether it is certain. */
 static char *limit_verdict_text(const struct report *r, const struct limit *limit)
 {
-	char found[128], by[FIGURE_TEXT], *text = NULL;
-	const char *sure = limit->blind	     ? "; not certain: the file does not say how sure it is"
-			   : limit->certain  ? ""
-			   : limit->exceeded ? "; not certain: it may be chance"
-			   : limit->excess > 0
-			       ? "; above, but not certain: it may be chance"
-			       : "; not certain: the limit lies within the 95 % interval";
+	char found[128], by[FIGURE_TEXT], sure[256], *text = NULL;
 
 	found_text(found, sizeof(found), r, limit, &limit->found);
 	if (limit->exceeded)
@@ -81,7 +120,7 @@ static char *limit_verdict_text(const struct report *r, const struct limit *limi
 	if (asprintf(&text, "%s%s%s%s%s", found, limit->exceeded ? ", too much by " : "",
 		     limit->exceeded ? by : "",
 		     limit->function && !limit->found.samples ? "; nothing on a stack matches" : "",
-		     sure) < 0)
+		     sure_text(sure, sizeof(sure), limit)) < 0)
 		return NULL;
 	return text;
 }
@@ -89,16 +128,17 @@ static char *limit_verdict_text(const struct report *r, const struct limit *limi
 /* What else would have passed, because of the errors of sampled traces; "" when nothing. */
 static char *sight_text(char *buffer, size_t size, const struct limit *limit)
 {
-	double increase = fmax(0.1, 100 * limit_certain_increase(limit));
+	double increase = 100 * limit_increase(limit, limit->certain_from);
 	char least[FIGURE_TEXT];
 
-	if (limit->exceeded || limit->blind || !(limit->certain_from > limit->bound))
+	if (limit->exceeded || limit->undecided || limit->blind ||
+	    !(limit->certain_from > limit->bound))
 		return text_format(buffer, size, "%s", "");
-	if (isfinite(limit_certain_increase(limit)))
+	if (isfinite(increase))
 		return text_format(buffer, size,
 				   "An increase below about %.*f %% would not have failed; record "
 				   "with a smaller --interval to see less.",
-				   increase < 9.95 ? 1 : 0, increase);
+				   increase < 9.95 ? 1 : 0, fmax(0.1, increase));
 	return text_format(buffer, size,
 			   "Less than about %s would not have failed; record with a smaller "
 			   "--interval to see less.",
@@ -142,13 +182,15 @@ static void print_guilt(const struct report *r, const struct limit *limit)
 	}
 }
 
-static void print_limit(const struct report *r, const struct limit *limit)
+static void print_limit(const struct report *r, const struct limit *limit, bool fails)
 {
 	char *name = name_limit(limit), *verdict = limit_verdict_text(r, limit);
 	char bound[FIGURE_TEXT + 2], sight[256];
 
-	print_styled(&r->out, limit->exceeded ? STYLE_MORE : STYLE_LESS,
-		     limit->exceeded ? "FAIL" : "ok  ");
+	print_styled(&r->out, fails ? STYLE_MORE : STYLE_LESS,
+		     fails		? "FAIL"
+		     : limit->undecided ? "ok? "
+					: "ok  ");
 	printf(" %s%s (%s): %s\n", name ? name : "", bound_text(bound, sizeof(bound), limit),
 	       limit->where, verdict ? verdict : "");
 	if (*sight_text(sight, sizeof(sight), limit))
@@ -158,13 +200,39 @@ static void print_limit(const struct report *r, const struct limit *limit)
 	free(verdict);
 }
 
+static bool limit_fails(const struct limits *limits, const struct limit *limit)
+{
+	return limit->exceeded || (limit->undecided && limits->undecided_fails);
+}
+
 void check_print_text(const struct report *r, const struct limits *limits)
 {
 	for (size_t i = 0; i < limits->count; i++)
-		print_limit(r, &limits->item[i]);
+		print_limit(r, &limits->item[i], limit_fails(limits, &limits->item[i]));
 	print_notes(&r->out, r->file.info);
-	printf("%zu of %zu %s exceeded\n", limits_exceeded(limits), limits->count,
+	printf("%zu of %zu %s exceeded", limits_exceeded(limits), limits->count,
 	       limits->count == 1 ? "limit" : "limits");
+	if (limits_undecided(limits))
+		printf(", %zu not decided", limits_undecided(limits));
+	putchar('\n');
+}
+
+void check_print_plan(const struct report *r, const struct limits *limits)
+{
+	for (size_t i = 0; i < limits->count; i++) {
+		const struct limit *limit = &limits->item[i];
+		char *name = name_limit(limit), remedy[64], text[128];
+
+		printf("%s (%s): ", name ? name : "", limit->where);
+		print_styled(&r->out, STYLE_BOLD, remedy_text(remedy, sizeof(remedy), limit));
+		putchar('\n');
+		for (size_t l = 0; limit->planned && l < LIMIT_INTERVALS; l++)
+			printf("%s %5s sees %s\n", l == limit->decides ? ">" : " ",
+			       interval_option(remedy, sizeof(remedy), limit_interval(l)),
+			       seen_text(text, sizeof(text), limit, limit->sees_with[l]));
+		free(name);
+	}
+	print_notes(&r->out, r->file.info);
 }
 
 /* Characters that XML 1.0 cannot have become question marks; bytes that are not UTF-8, U+FFFD. */
@@ -235,8 +303,18 @@ static void put_failure(FILE *to, const struct report *r, const struct limit *li
 	fputs("</failure>\n", to);
 }
 
+/* Nothing is on a stack of what is undecided. */
+static void put_skipped(FILE *to, const struct report *r, const struct limit *limit,
+			const char *name, bool fails)
+{
+	fputs(fails ? "      <failure type=\"undecided\" message=\"" : "      <skipped message=\"",
+	      to);
+	put_verdict(to, r, limit, name);
+	fputs("\"/>\n", to);
+}
+
 static void put_case(FILE *to, const struct report *r, const struct limit *limit,
-		     const char *program)
+		     const char *program, bool fails)
 {
 	char *text = name_limit(limit), sight[256];
 	const char *name = text ? text : "";
@@ -248,6 +326,8 @@ static void put_case(FILE *to, const struct report *r, const struct limit *limit
 	fputs("\" time=\"0\">\n", to);
 	if (limit->exceeded) {
 		put_failure(to, r, limit, name);
+	} else if (limit->undecided) {
+		put_skipped(to, r, limit, name, fails);
 	} else {
 		fputs("      <system-out>", to);
 		put_verdict(to, r, limit, name);
@@ -263,6 +343,7 @@ static void put_case(FILE *to, const struct report *r, const struct limit *limit
 
 int check_write_junit(const char *path, const struct report *r, const struct limits *limits)
 {
+	size_t undecided = limits_undecided(limits);
 	char program[4096];
 	struct target target;
 
@@ -273,10 +354,12 @@ int check_write_junit(const char *path, const struct report *r, const struct lim
 	fprintf(target.file, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
 	fprintf(target.file,
 		"  <testsuite name=\"mayfly check\" tests=\"%zu\" failures=\"%zu\" errors=\"0\" "
-		"skipped=\"0\" time=\"%.3f\">\n",
-		limits->count, limits_exceeded(limits), (double)r->file.info->duration_ns / 1e9);
+		"skipped=\"%zu\" time=\"%.3f\">\n",
+		limits->count, limits_exceeded(limits) + (limits->undecided_fails ? undecided : 0),
+		limits->undecided_fails ? 0 : undecided, (double)r->file.info->duration_ns / 1e9);
 	for (size_t i = 0; i < limits->count; i++)
-		put_case(target.file, r, &limits->item[i], program);
+		put_case(target.file, r, &limits->item[i], program,
+			 limit_fails(limits, &limits->item[i]));
 	fprintf(target.file, "  </testsuite>\n</testsuites>\n");
 	return target_finish(&target) ? CLI_OK : CLI_FAILED;
 }

@@ -22,8 +22,11 @@ struct check {
 	struct limit_case judged;
 	struct suppressions suppressions;
 	const char *baseline_path, *junit;
-	bool no_default;
+	int undecided; /* of undecided_names */
+	bool no_default, plan;
 };
+
+static const char *const undecided_names[] = {"pass", "fail", NULL};
 
 /* "max-" and the metric's name. */
 static bool take_limit(const struct given *given, void *to)
@@ -65,6 +68,11 @@ static bool limits_agree(const struct check *c)
 	if (c->baseline_path && !limits_are_relative(&c->limits))
 		return cli_refuse(
 		    "--baseline: nothing is compared with it; add --max-increase 10%%");
+	if (c->judged.strict && c->undecided)
+		return cli_refuse("--strict decides by the estimate alone; without it, --undecided "
+				  "fail fails what may be chance");
+	if (c->plan && c->junit)
+		return cli_refuse("--plan: decides nothing that --junit could report");
 	return true;
 }
 
@@ -95,6 +103,13 @@ static const struct option_row check_rows[] = {
      .help = "of a sampled trace, fail when the estimate is above the limit (default: only when "
 	     "the whole 95 % interval is, so that chance does not fail an unchanged program)",
      OPTION_FLAG(struct check, judged.strict)},
+    {"undecided", .argument = "pass|fail", OPTION_CHOICE(undecided_names, struct check, undecided),
+     .help = "what to do when a sampled trace cannot tell whether a limit is exceeded: say so and "
+	     "pass (default), or fail with exit status 3"},
+    {"plan",
+     .help = "decide nothing: show what each sampling interval would see, and which one would "
+	     "decide",
+     OPTION_FLAG(struct check, plan)},
     {"suppressions", .argument = "LIST", .words = OPTION_FILES,
      .help = "leave out leaks that this file matches, as 'mayfly leaks' does; may be repeated",
      OPTION_IN(take_suppressions, struct suppressions, struct check, suppressions)},
@@ -114,8 +129,10 @@ static const struct option_row check_rows[] = {
 
 const struct option_table check_option_table = {
     .usage = "check [OPTIONS] FILE",
-    .about = "Fails (exit status 1) when a program needed more memory than it may, and shows the\n"
-	     "guilty stacks. Exit status 2: it could not be checked.\n",
+    .about =
+	"Fails (exit status 1) when a program needed more memory than it may, and shows the\n"
+	"guilty stacks. Exit status 2: it could not be checked; 3: with --undecided fail, the\n"
+	"trace is too coarse to tell.\n",
     .rows = check_rows,
 };
 
@@ -142,6 +159,22 @@ static bool is_whole(const char *path, const struct mayfly_trace *trace)
 	return true;
 }
 
+/* 0 or a negative enum mayfly_error. */
+static int judge_limit(const struct check *c, struct limit *limit)
+{
+	int error = limit_judge(limit, &c->judged);
+
+	return !error && (limit->undecided || c->plan) ? limit_plan(limit, &c->judged, !c->plan)
+						       : error;
+}
+
+static int exit_status(const struct limits *l)
+{
+	if (limits_exceeded(l))
+		return CLI_FAILED;
+	return l->undecided_fails && limits_undecided(l) ? CLI_UNDECIDED : CLI_OK;
+}
+
 static int run_check(struct check *c)
 {
 	struct report *r = &c->report;
@@ -157,8 +190,10 @@ static int run_check(struct check *c)
 	c->judged.query = r->q.query;
 	c->judged.suppressed = suppressions_match(&c->suppressions);
 	c->judged.top = r->top;
+	c->judged.sampler = r->exact ? MAYFLY_STRATIFIED : r->file.info->sampler;
+	c->limits.undecided_fails = c->undecided;
 	for (size_t i = 0; i < c->limits.count; i++) {
-		int error = limit_judge(&c->limits.item[i], &c->judged);
+		int error = judge_limit(c, &c->limits.item[i]);
 
 		if (error)
 			return judge_failed(c, &c->limits.item[i], error);
@@ -171,12 +206,10 @@ static int run_check(struct check *c)
 		json_limits(&j, &c->limits, &c->judged);
 		status = json_print(&j);
 	} else if (status == CLI_OK) {
-		check_print_text(r, &c->limits);
+		(c->plan ? check_print_plan : check_print_text)(r, &c->limits);
 		status = cli_finish();
 	}
-	if (status != CLI_OK)
-		return CLI_USAGE;
-	return limits_exceeded(&c->limits) ? CLI_FAILED : CLI_OK;
+	return status != CLI_OK ? CLI_USAGE : c->plan ? CLI_OK : exit_status(&c->limits);
 }
 
 /* The baseline first, so that "-" is the trace that is checked. */

@@ -8,6 +8,7 @@
 #include "answer/query_words.h"
 #include "answer/trace_facts.h"
 #include "answer/text_format.h"
+#include "cli/interval.h"
 #include "cli/open_trace.h"
 #include "question/question.h"
 #include "question/option_values.h"
@@ -112,14 +113,6 @@ static int recommended(const struct plan *plan, const struct settings *set)
 }
 
 /* ---- text ---- */
-
-/* As record's -i takes it. */
-static char *interval_option(char *buffer, size_t size, uint64_t bytes)
-{
-	if (bytes >= 1 << 20)
-		return text_format(buffer, size, "%" PRIu64 "M", bytes >> 20);
-	return text_format(buffer, size, "%" PRIu64 "K", bytes >> 10);
-}
 
 /* Two significant digits: more would not be accurate. */
 static char *text_error(char *buffer, size_t size, double error)

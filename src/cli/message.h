@@ -7,8 +7,9 @@
 
 enum cli_exit {
 	CLI_OK = 0,
-	CLI_FAILED = 1, /* the command could not do what it was asked to do */
-	CLI_USAGE = 2,	/* usage error */
+	CLI_FAILED = 1,	   /* the command could not do what it was asked to do */
+	CLI_USAGE = 2,	   /* usage error */
+	CLI_UNDECIDED = 3, /* of check: the trace cannot tell */
 };
 
 /* Names the command for cli_usage(); "" before one is known. */
