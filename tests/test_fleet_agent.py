@@ -635,6 +635,36 @@ def another_user():
 
 
 @case
+def a_process_of_somebody_else():
+    """A spool whose header names it tells nothing of it: its owner has written what the header says."""
+    if os.getuid():
+        raise Skip("not root")
+    nobody = 65534
+    with fleet() as (s, here):
+        os.chmod(here.path, 0o711)
+        os.makedirs(here / "private")
+        os.chmod(here / "spools", 0o1777)
+        with open(here / "run", "w") as file:
+            file.write("#!/bin/sh\nLD_PRELOAD= exec unshare -m sh -c 'mount --bind %s %s && LD_PRELOAD=%s exec %s'\n" % (
+                here / "private", here / "spools", AGENT, program("told")))
+        os.chmod(here / "run", 0o755)
+        if run(["unshare", "-m", "true"]).code:
+            raise Skip("no mount namespaces")
+        # Its own spool lies where only it sees it, by a name that is another user's elsewhere.
+        with processes(here, 1, "exact=1,start=on", of=here / "run", service="secret") as (one,):
+            one.told.tell("a", 1)
+            (name,) = [each for each in os.listdir(here / "private") if each.endswith("%d.spool" % one.pid)]
+            shutil.copy(here / ("private/" + name), here / "new")
+            os.chown(here / "new", nobody, nobody)
+            os.rename(here / "new", here / ("spools/" + name))
+            with agent(here, config(s, here)) as a:
+                wait_until(lambda: name in a.said() or s.ask("SELECT count() FROM fleet.windows") != "0", "a line about it")
+                check("another user" in a.said(), a.said())
+                a.end()
+            same(s.ask("SELECT count() FROM fleet.windows"), "0")
+
+
+@case
 def a_thousand_spools():
     """One process, with memory that does not grow with their number. Those that were never on are not pushed."""
     with fleet() as (s, here), processes(here, 1) as (one,):

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -20,14 +21,20 @@
 #include "cli/host/host_push.h"
 #include "cli/host/host_rights.h"
 #include "cli/host/host_steer.h"
+#include "cli/host/host_turns.h"
 #include "cli/host/notify.h"
 #include "cli/option_table.h"
 #include "format/numbering.h"
 #include "stream/clock.h"
 
-#define TICK_NS	     1000000000ll
-#define SPOOLS_MOST  65536u
-#define SPOOL_ENDING ".spool"
+#define TICK_NS 1000000000ll
+/* Pushes of a tick, and those at the end, take no longer, but for the one that goes on. What was not pushed
+ * is part of the next window, at the end that of the next agent. */
+#define TICK_PUSHES_NS 500000000ll
+#define LAST_PUSHES_NS 5000000000ll
+#define SPOOLS_MOST    65536u
+#define USERS_MOST     8192u /* spools of one user, but root */
+#define SPOOL_ENDING   ".spool"
 
 struct agent_command {
 	const char *config;
@@ -101,17 +108,54 @@ static struct key key_of(const char *path, ino_t inode)
 	return (struct key){{numbering_text(path), inode}};
 }
 
-static bool add_found(struct host *h, const char *path, ino_t inode)
+/* What is known before the folders are looked into. */
+struct known {
+	struct numbering spools; /* by path and inode */
+	struct numbering owners; /* by user */
+	uint32_t *owned;	 /* how many spools each of them has */
+	size_t room;
+};
+
+/* NULL: out of memory. */
+static uint32_t *owned_by(struct known *k, uid_t owner)
+{
+	bool new;
+	uint32_t number = numbering_of(&k->owners, (struct key){{owner}}, &new);
+
+	if (number == NUMBERING_NONE ||
+	    !array_reserve_filled(&k->owned, &k->room, number, sizeof(*k->owned), 0))
+		return NULL;
+	return &k->owned[number];
+}
+
+static bool is_full(struct host *h, uid_t owner, uint32_t owned)
+{
+	bool all = h->count == SPOOLS_MOST, full = all || (owner && owned >= USERS_MOST);
+
+	if (full && !h->full && all)
+		cli_error("there are more than %u spools; the rest must wait", SPOOLS_MOST);
+	else if (full && !h->full)
+		cli_error("user %u has more than %u spools; the rest must wait",
+			  (unsigned int)owner, USERS_MOST);
+	h->full |= full;
+	return full;
+}
+
+static bool add_found(struct host *h, struct known *k, const char *path, ino_t inode)
 {
 	struct host_process *p;
+	struct stat status;
+	uint32_t *owned;
 
-	if (h->count == SPOOLS_MOST) {
-		if (!h->full)
-			cli_error("there are more than %u spools; the rest must wait", SPOOLS_MOST);
-		h->full = true;
+	if (lstat(path, &status))
 		return true;
-	}
-	p = host_process_new(path, inode);
+	owned = owned_by(k, status.st_uid);
+	if (!owned)
+		return false;
+	if (is_full(h, status.st_uid, *owned))
+		return true;
+	++*owned;
+	p = host_process_new(path, inode, status.st_uid);
 	if (!p || !array_reserve(&h->process, &h->room, h->count, sizeof(*h->process))) {
 		if (p)
 			host_process_free(p);
@@ -122,7 +166,7 @@ static bool add_found(struct host *h, const char *path, ino_t inode)
 	return true;
 }
 
-static bool look_into(struct host *h, const char *folder, const struct numbering *known)
+static bool look_into(struct host *h, const char *folder, struct known *known)
 {
 	DIR *dir = opendir(folder);
 	struct dirent *d;
@@ -142,11 +186,11 @@ static bool look_into(struct host *h, const char *folder, const struct numbering
 			continue;
 		if (asprintf(&path, "%s/%s", folder, d->d_name) < 0)
 			break;
-		number = numbering_find(known, key_of(path, d->d_ino));
+		number = numbering_find(&known->spools, key_of(path, d->d_ino));
 		if (number != NUMBERING_NONE)
 			h->process[number]->seen = true;
 		else
-			good = add_found(h, path, d->d_ino);
+			good = add_found(h, known, path, d->d_ino);
 		free(path);
 	}
 	closedir(dir);
@@ -174,19 +218,25 @@ static void drop_unseen(struct host *h)
 
 static bool look_at_folders(struct host *h)
 {
-	struct numbering known = {0};
-	bool good = true, new;
+	struct known known = {0};
+	bool good = true, new = true;
 
-	for (size_t i = 0; i < h->count; i++) {
+	for (size_t i = 0; good && i < h->count; i++) {
+		struct key key = key_of(h->process[i]->path, h->process[i]->inode);
+		uint32_t *owned = owned_by(&known, h->process[i]->owner);
+
 		h->process[i]->seen = false;
-		good &= numbering_of(&known, key_of(h->process[i]->path, h->process[i]->inode),
-				     &new) != NUMBERING_NONE;
+		good = owned && numbering_of(&known.spools, key, &new) != NUMBERING_NONE;
+		if (good)
+			++*owned;
 		if (!new) /* a folder that changed while it was read may have one twice */
 			h->process[i]->state = HOST_DONE;
 	}
 	for (size_t i = 0; good && i < h->config.folders; i++)
 		good = look_into(h, h->config.folder[i], &known);
-	numbering_free(&known);
+	numbering_free(&known.spools);
+	numbering_free(&known.owners);
+	free(known.owned);
 	if (good)
 		drop_unseen(h);
 	return good;
@@ -237,11 +287,33 @@ static void tick_one(struct host *h, struct host_process *p, int64_t now)
 	p->ended = p->ended || process_watch_ended(&p->watch);
 	if (!p->ended)
 		host_steer(p, &h->config, now, asked_to_end);
-	if ((p->ended || p->urgent) && !h->push.said.away) {
-		push(h, p);
-		if (p->state == HOST_KNOWN && !p->ended && !p->urgent)
-			host_steer(p, &h->config, now, asked_to_end);
+}
+
+static bool is_waiting(const struct host_process *p)
+{
+	return p->state == HOST_KNOWN && (p->ended || p->urgent);
+}
+
+/* Those that have ended, or must be pushed before they are switched on. False: out of memory. */
+static bool push_waiting(struct host *h, int64_t now)
+{
+	struct host_process **waiting = calloc(h->count + 1, sizeof(*waiting)), **turn;
+	size_t count = 0;
+
+	for (size_t i = 0; waiting && i < h->count; i++)
+		if (is_waiting(h->process[i]))
+			waiting[count++] = h->process[i];
+	turn = waiting ? host_turns(waiting, count) : NULL;
+	free(waiting);
+	for (size_t i = 0; turn && i < count; i++) {
+		if (h->push.said.away || now_ns() - now > TICK_PUSHES_NS)
+			break;
+		push(h, turn[i]);
+		if (turn[i]->state == HOST_KNOWN && !is_waiting(turn[i]))
+			host_steer(turn[i], &h->config, now, asked_to_end);
 	}
+	free(turn);
+	return turn;
 }
 
 /* What is done each second, also in the middle of a round that takes longer. */
@@ -255,6 +327,8 @@ static void tick(struct host *h)
 	h->next_tick_ns = now + TICK_NS;
 	for (size_t i = 0; i < h->count; i++)
 		tick_one(h, h->process[i], now);
+	if (!push_waiting(h, now))
+		cli_error("out of memory");
 }
 
 static void say_status(struct host *h)
@@ -280,13 +354,19 @@ static void say_status(struct host *h)
 	strcpy(h->status, status);
 }
 
-/* Ends early when the database does not answer: the others would wait for it in vain, too. */
-static void push_all(struct host *h)
+/* Ends early when the database does not answer: the others would wait for it in vain, too; and when the next
+ * round is due, which begins with those that were left out. */
+static void push_all(struct host *h, int64_t most_ns)
 {
-	h->push.said.away = false;
-	for (size_t i = 0; i < h->count && !h->push.said.away; i++) {
-		struct host_process *p = h->process[i];
+	struct host_process **turn = host_turns(h->process, h->count);
+	int64_t begun = now_ns();
 
+	h->push.said.away = false;
+	for (size_t i = 0; turn && i < h->count && !h->push.said.away; i++) {
+		struct host_process *p = turn[i];
+
+		if (now_ns() - begun > most_ns)
+			break;
 		if (p->state != HOST_KNOWN)
 			continue;
 		/* Not after an exec. */
@@ -294,6 +374,9 @@ static void push_all(struct host *h)
 		push(h, p);
 		tick(h);
 	}
+	if (!turn)
+		cli_error("out of memory");
+	free(turn);
 	if (!h->push.said.away)
 		h->pushed_real_ns = clock_ns(CLOCK_REALTIME);
 }
@@ -367,7 +450,7 @@ static bool work(struct host *h, const struct agent_command *a)
 			notify("READY=1"); /* and its rules are in force */
 		again = false;
 		if (now_ns() >= h->next_round_ns) {
-			push_all(h);
+			push_all(h, h->config.every_ns);
 			h->next_round_ns = now_ns() + h->config.every_ns;
 		}
 		say_status(h);
@@ -377,7 +460,7 @@ static bool work(struct host *h, const struct agent_command *a)
 	notify("STOPPING=1");
 	h->next_tick_ns = 0;
 	tick(h); /* switches off */
-	push_all(h);
+	push_all(h, LAST_PUSHES_NS);
 	return !h->push.said.away;
 }
 

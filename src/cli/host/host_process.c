@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,6 +19,7 @@
 
 #define ENVIRON_MOST ((size_t)1 << 20)
 #define CGROUP_MOST  8192
+#define STATUS_MOST  8192
 
 /* A spool that is just being made is looked at again soon, what is none seldom. */
 #define EARLY_LOOKS   30
@@ -25,7 +27,7 @@
 #define SELDOM_NS     60000000000ll
 #define YEAR_2200_NS  7258118400000000000ll
 
-struct host_process *host_process_new(const char *path, ino_t inode)
+struct host_process *host_process_new(const char *path, ino_t inode, uid_t owner)
 {
 	struct host_process *p = calloc(1, sizeof(*p));
 
@@ -33,6 +35,7 @@ struct host_process *host_process_new(const char *path, ino_t inode)
 		return NULL;
 	p->watch.fd = -1;
 	p->inode = inode;
+	p->owner = owner;
 	p->path = strdup(path);
 	if (p->path)
 		return p;
@@ -150,6 +153,22 @@ static uint64_t join(uint64_t hash, uint64_t more)
 	return numbering_mix(hash ^ more) * 0x9e3779b97f4a7c15u + 1;
 }
 
+/* One of its four user ids. Root may name any process. */
+static bool is_of_owner(const struct host_process *p)
+{
+	size_t size;
+	char *text = p->owner ? read_whole(p->watch.pid, "status", STATUS_MOST, &size) : NULL;
+	const char *line = text ? strstr(text, "\nUid:") : NULL;
+	unsigned int id[4];
+	bool is = !p->owner;
+
+	if (line && sscanf(line, "\nUid: %u %u %u %u", &id[0], &id[1], &id[2], &id[3]) == 4)
+		for (size_t i = 0; i < 4; i++)
+			is |= id[i] == p->owner;
+	free(text);
+	return is;
+}
+
 static bool get_known(struct host_process *p, int fd, const struct spool_header *h)
 {
 	struct spool_entry entry = {.path = p->path, .pid = (pid_t)h->pid};
@@ -170,6 +189,12 @@ static bool get_known(struct host_process *p, int fd, const struct spool_header 
 	host_rights_end(); /* what is known of the process only root may see */
 	process_watch_begin(&p->watch, &entry);
 	p->ended = !p->watch.pid;
+	if (!p->ended && !is_of_owner(p)) {
+		host_process_complain(p,
+				      "its header names a process of another user; it is left out");
+		p->state = HOST_DONE;
+		return true;
+	}
 	take_environment(p);
 	take_cgroup(p);
 	p->state = HOST_KNOWN;

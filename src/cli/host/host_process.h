@@ -52,7 +52,7 @@ struct host_process {
 };
 
 /* NULL: out of memory. */
-struct host_process *host_process_new(const char *path, ino_t inode);
+struct host_process *host_process_new(const char *path, ino_t inode, uid_t owner);
 void host_process_free(struct host_process *p);
 
 /* Of one that was found: whether it is known now. */
