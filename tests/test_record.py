@@ -650,6 +650,42 @@ def older_traces_are_kept():
 
 
 @case
+def folder_removed():
+    """While the program runs: it runs on, and the line says what has happened."""
+    with Folder() as here:
+        os.mkdir(here / "d")
+        done = record(["sh", "-c", "rm -r %s; echo on; exit 7" % (here / "d")], here / "d/t")
+        same((done.code, done.out, done.err.count(b"\n")), (7, b"on\n", 1), done)
+        check(b"was removed while it ran" in done.err and b"could not start" not in done.err, done)
+
+
+@cases(["-S", "-SH"])
+def little_memory(kind):
+    """A limit that the program has is not the recorder's, where that may have more; else it is named."""
+    with Folder() as here:
+        script = "ulimit %s -d 20480; exec %s record -x -o %s -- sh -c 'ulimit -S -d; exit 7'" % (kind, MAYFLY, here / "t")
+        done = run(["bash", "-c", script])
+        same(done.out, b"20480\n", done)
+        if kind == "-S" or done.code == 7:
+            same((done.code, done.err, info(here / "t")["complete"]), (7, b"", True), done)
+        else:
+            check(done.code == 125 and b"limit on memory (ulimit -d" in done.err, done)
+
+
+@case
+def no_proc():
+    """The agent is found without it."""
+    need("unshare")
+    hidden = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh"]
+    if run([*hidden, "true"]).code:
+        raise Skip("no mount namespaces")
+    with Folder() as here:
+        done = run([*hidden, MAYFLY, "record", "-x", "-o", here / "t", "--", "sh", "-c", "exit 7"])
+        same((done.code, done.err), (7, b""), done)
+        check(info(here / "t")["complete"], "a trace")
+
+
+@case
 def folder_missing():
     with Folder() as here:
         done = record(["touch", here / "ran"], here / "no/t.mayfly")

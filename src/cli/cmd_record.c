@@ -114,6 +114,22 @@ static void say_not_recordable(const struct record *r)
 		  *interpreter ? ", a script for " : "", interpreter, r->program.why);
 }
 
+/* Limits on memory are for the program, which has them already. If its recorder cannot have more, it has what
+ * it may have. */
+static void raise_memory_limits(void)
+{
+	static const __rlimit_resource_t kinds[] = {RLIMIT_DATA, RLIMIT_AS};
+	const struct rlimit none = {RLIM_INFINITY, RLIM_INFINITY};
+	struct rlimit limit;
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+		if (getrlimit(kinds[i], &limit) || !setrlimit(kinds[i], &none))
+			continue;
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(kinds[i], &limit);
+	}
+}
+
 /* -1: the program runs. Otherwise the exit status. */
 static int start_program(struct record *r)
 {
@@ -121,6 +137,7 @@ static int start_program(struct record *r)
 
 	if (error)
 		return cli_error("cannot start a process: %s", strerror(error)), RECORD_FAILED;
+	raise_memory_limits();
 	if (!(record_choose_names(r) || record_no_memory(r)) || !record_make_spool(r)) {
 		child_cancel(&r->child);
 		return RECORD_FAILED;

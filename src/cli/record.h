@@ -84,6 +84,6 @@ void record_view_finish(const struct record_command *c, int status);
 /* The one whose trace has the plain name; NULL: the agent never came up. */
 const struct piece *record_main_piece(const struct record *r, const struct pieces *list);
 void record_say_result(const struct record *r, const struct pieces *list, const struct piece *p);
-void record_say_not_attached(const struct record *r);
+void record_say_not_attached(const struct record *r, bool removed);
 
 #endif

@@ -68,13 +68,21 @@ static void end_interruption(void)
 	}
 }
 
+/* The agent has taken the spool. */
+static bool record_has_begun(const struct record *r)
+{
+	const struct spool_header *h = r->recorder[0]->watch.header;
+
+	return h && atomic_load(&h->state) != SPOOL_WAITING;
+}
+
 bool record_end(struct record_command *c)
 {
 	struct record *r = &c->record;
 	const struct piece *main_one;
 	const char *problem;
 	struct pieces list;
-	bool good;
+	bool good, removed;
 
 	r->found_ns = 0;
 	record_serve(r);
@@ -85,6 +93,7 @@ bool record_end(struct record_command *c)
 	if (!record_collect_pieces(r, &list))
 		return cli_fail("out of memory; the recording stays in '%s'", r->spool);
 	main_one = record_main_piece(r, &list);
+	removed = !main_one && record_has_begun(r) && access(r->spool, F_OK);
 	if (!main_one)
 		record_drop_spool(r);
 	good = record_finalise_pieces(r, &list);
@@ -93,7 +102,7 @@ bool record_end(struct record_command *c)
 	if (main_one && good && !(r->stream.only && r->stream.failed))
 		record_say_result(r, &list, main_one);
 	else if (!main_one)
-		record_say_not_attached(r);
+		record_say_not_attached(r, removed);
 	if (!main_one)
 		record_finish_stream(r, false);
 	problem = debug_server_problem(r->debug_server);

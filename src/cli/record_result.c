@@ -160,14 +160,16 @@ void record_say_result(const struct record *r, const struct pieces *list, const 
 	free(remarks);
 }
 
-/* The agent never came up. */
-void record_say_not_attached(const struct record *r)
+/* The agent never came up, or its spool was removed, maybe with its folder. */
+void record_say_not_attached(const struct record *r, bool removed)
 {
 	const char *command = r->argv[0];
 
 	if (!r->program.ordinary)
 		return; /* that has been said before it started */
-	if (WIFSIGNALED(r->child.status))
+	if (removed)
+		cli_error("no trace of %s: '%s' was removed while it ran", command, r->spool);
+	else if (WIFSIGNALED(r->child.status))
 		cli_error("no trace of %s: it was killed before the agent could start", command);
 	else
 		cli_error("no trace of %s: the agent could not start in it", command);

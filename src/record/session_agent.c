@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 /* Where the build was told to install; another build system may leave that open. */
@@ -27,9 +28,10 @@ char *record_find_agent(const char *name)
 	char self[PATH_MAX];
 	ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
-	if (length <= 0)
+	if (length > 0)
+		self[length] = 0;
+	else if (!realpath((const char *)getauxval(AT_EXECFN), self)) /* there is no /proc */
 		return NULL;
-	self[length] = 0;
 	*(strrchr(self, '/') + 1) = 0;
 	for (size_t i = 0; places[i]; i++) {
 		char *path =

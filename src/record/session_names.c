@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "format/numbering.h"
@@ -48,6 +49,18 @@ char *record_trace_name(const struct record *r, pid_t pid, unsigned long number,
 	return record_name_with(r->file, tail);
 }
 
+/* What may be the cause. */
+static const char *memory_limit(int error)
+{
+	struct rlimit data, all;
+
+	if (error != MAYFLY_E_MEMORY || getrlimit(RLIMIT_DATA, &data) ||
+	    getrlimit(RLIMIT_AS, &all) ||
+	    (data.rlim_max == RLIM_INFINITY && all.rlim_max == RLIM_INFINITY))
+		return "";
+	return ": mayfly's own limit on memory (ulimit -d, ulimit -v) is too low for it";
+}
+
 bool record_name_trace(const struct record *r, const struct piece *p)
 {
 	struct recorder *one = p->recorder;
@@ -60,7 +73,8 @@ bool record_name_trace(const struct record *r, const struct piece *p)
 		if (one->error > 0)
 			record_say(r, "cannot write '%s': %s", p->trace, strerror(one->error));
 		else
-			record_say(r, "'%s': %s", p->spool, mayfly_error_text(one->error));
+			record_say(r, "'%s': %s%s", p->spool, mayfly_error_text(one->error),
+				   memory_limit(one->error));
 		return false;
 	}
 	old = r->force ? NULL : record_old_name(p->trace);
