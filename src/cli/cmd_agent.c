@@ -33,7 +33,8 @@
 #define TICK_PUSHES_NS 500000000ll
 #define LAST_PUSHES_NS 5000000000ll
 #define SPOOLS_MOST    65536u
-#define USERS_MOST     8192u /* spools of one user, but root */
+#define USERS_MOST     8192u /* spools of one user that is not the agent's */
+#define NOBODY	       ((uid_t)-1)
 #define SPOOL_ENDING   ".spool"
 
 struct agent_command {
@@ -65,6 +66,8 @@ struct host {
 	struct host_push push;
 	struct host_process **process;
 	size_t count, room;
+	bool cut;	 /* the latest round */
+	bool more;	 /* the latest tick had not time for all that wait */
 	bool full;	 /* there are too many spools, as a line has said */
 	bool unreadable; /* a folder, as a line has said */
 	int64_t next_tick_ns, next_round_ns, next_watchdog_ns, watchdog_ns;
@@ -130,7 +133,8 @@ static uint32_t *owned_by(struct known *k, uid_t owner)
 
 static bool is_full(struct host *h, uid_t owner, uint32_t owned)
 {
-	bool all = h->count == SPOOLS_MOST, full = all || (owner && owned >= USERS_MOST);
+	bool all = h->count == SPOOLS_MOST,
+	     full = all || (owner != getuid() && owned >= USERS_MOST);
 
 	if (full && !h->full && all)
 		cli_error("there are more than %u spools; the rest must wait", SPOOLS_MOST);
@@ -300,13 +304,17 @@ static bool push_waiting(struct host *h, int64_t now)
 	struct host_process **waiting = calloc(h->count + 1, sizeof(*waiting)), **turn;
 	size_t count = 0;
 
+	h->more = false;
 	for (size_t i = 0; waiting && i < h->count; i++)
 		if (is_waiting(h->process[i]))
 			waiting[count++] = h->process[i];
 	turn = waiting ? host_turns(waiting, count) : NULL;
 	free(waiting);
 	for (size_t i = 0; turn && i < count; i++) {
-		if (h->push.said.away || now_ns() - now > TICK_PUSHES_NS)
+		if (h->push.said.away)
+			break;
+		h->more = now_ns() - now > TICK_PUSHES_NS;
+		if (h->more)
 			break;
 		push(h, turn[i]);
 		if (turn[i]->state == HOST_KNOWN && !is_waiting(turn[i]))
@@ -354,20 +362,19 @@ static void say_status(struct host *h)
 	strcpy(h->status, status);
 }
 
-/* Ends early when the database does not answer: the others would wait for it in vain, too; and when the next
- * round is due, which begins with those that were left out. */
-static void push_all(struct host *h, int64_t most_ns)
+/* Ends early when the database does not answer: the others would wait for it in vain, too; and when its time is
+ * over, but for the processes of one user. The next round begins with those that were left out. */
+static void push_all(struct host *h, int64_t most_ns, uid_t but)
 {
 	struct host_process **turn = host_turns(h->process, h->count);
 	int64_t begun = now_ns();
 
-	h->push.said.away = false;
+	h->push.said.away = h->cut = false;
 	for (size_t i = 0; turn && i < h->count && !h->push.said.away; i++) {
 		struct host_process *p = turn[i];
 
-		if (now_ns() - begun > most_ns)
-			break;
-		if (p->state != HOST_KNOWN)
+		h->cut |= now_ns() - begun > most_ns;
+		if (p->state != HOST_KNOWN || (h->cut && p->owner != but))
 			continue;
 		/* Not after an exec. */
 		p->ended = p->ended || !process_watch_writes(&p->watch, p->path);
@@ -450,17 +457,19 @@ static bool work(struct host *h, const struct agent_command *a)
 			notify("READY=1"); /* and its rules are in force */
 		again = false;
 		if (now_ns() >= h->next_round_ns) {
-			push_all(h, h->config.every_ns);
-			h->next_round_ns = now_ns() + h->config.every_ns;
+			push_all(h, h->config.every_ns, NOBODY);
+			h->next_round_ns = now_ns() + (h->cut ? 0 : h->config.every_ns);
 		}
 		say_status(h);
-		if (!asked_to_end && !asked_to_read)
+		if (h->more || h->cut)
+			h->next_tick_ns = 0;
+		else if (!asked_to_end && !asked_to_read)
 			wait_for(h->next_tick_ns - now_ns());
 	}
 	notify("STOPPING=1");
 	h->next_tick_ns = 0;
 	tick(h); /* switches off */
-	push_all(h, LAST_PUSHES_NS);
+	push_all(h, LAST_PUSHES_NS, getuid());
 	return !h->push.said.away;
 }
 
