@@ -55,14 +55,15 @@
 #define TRACE_INDEX	   TRACE_TYPE('i', 'n', 'd', 'x')
 #define TRACE_ESSENTIAL(t) (!((t)&0x20))
 
-#define TRACE_CHUNK_EVENTS 262144u /* the most that one chunk may have */
-#define TRACE_MAX_DEPTH	   4096u   /* of the tree */
-#define TRACE_MAX_INTERVAL 40u	   /* log2 */
-#define TRACE_MAX_HITS	   0x3fffffffu
-#define TRACE_MAX_LABELS   16u /* of a set */
-#define TRACE_MAX_RANK	   64u /* of a frame in the list of those that followed another */
-#define TRACE_LATEST_NS	   ((int64_t)1 << 62) /* times lie within +-this */
-#define TRACE_UNIT_NS	   2000 /* of times in sampled traces, and of modules, as written */
+#define TRACE_CHUNK_EVENTS  262144u /* the most that one chunk may have */
+#define TRACE_MAX_DEPTH	    4096u   /* of the tree */
+#define TRACE_MAX_INTERVAL  40u	    /* log2 */
+#define TRACE_MAX_HITS	    0x3fffffffu
+#define TRACE_MAX_LABELS    16u /* of a set */
+#define TRACE_MAX_RANK	    64u /* of a frame in the list of those that followed another */
+#define TRACE_LATEST_NS	    ((int64_t)1 << 62)	/* times lie within +-this */
+#define TRACE_MOST_RESIDENT ((uint64_t)1 << 52) /* bytes of a mapping: more than machines have */
+#define TRACE_UNIT_NS	    2000 /* of times in sampled traces, and of modules, as written */
 
 /* The path of the module of code that was compiled at run time. */
 #define TRACE_JIT_MODULE "[jit]"

@@ -215,6 +215,35 @@ static bool take_amount(struct memory_mapping *now, const char *line)
 	return *line >= 'A' && *line <= 'Z';
 }
 
+/*
+ * Between two pages of text the process goes on. The kernel then continues with the mapping that is
+ * where the last one ended, and that may begin before:
+ *
+ *	now   |-----|			the last one, as it was
+ *	next     |------|		its end is another mapping's now: it is shorter
+ *	next |----------|		it has grown, or is part of this one: only this one counts
+ *
+ * False: the last one does not count.
+ */
+static bool follows(struct mappings *m, struct memory_mapping *next)
+{
+	struct memory_mapping *now = m->now;
+	bool counts = !m->any || next->start > now->start;
+
+	if (!m->any || next->start >= now->end)
+		return true;
+	if (counts) {
+		now->end = next->start;
+		if (now->resident > now->end - now->start)
+			now->resident = now->end - now->start;
+	} else if (next->start < m->before->end) {
+		next->start = m->before->end;
+	}
+	if (next->end < next->start)
+		next->end = next->start;
+	return counts;
+}
+
 static void take_line(struct mappings *m, const char *line)
 {
 	struct memory_mapping *next = m->next;
@@ -230,9 +259,13 @@ static void take_line(struct mappings *m, const char *line)
 	next->is_file = line[at] != 0;
 	next->kind = kind_of_path(m, line + at, next->access[3]);
 	snprintf(next->name, sizeof(next->name), "%s", line + at);
-	close_mapping(m, next);
-	m->next = m->before;
-	m->before = m->now;
+	if (follows(m, next)) {
+		close_mapping(m, next);
+		m->next = m->before;
+		m->before = m->now;
+	} else {
+		m->next = m->now;
+	}
 	m->now = next;
 	m->any = true;
 }

@@ -34,7 +34,9 @@ static struct written_counter *find_counter(struct counter_writer *w, uint32_t n
 	if (!array_reserve(&w->counter, &w->counter_room, w->counters, sizeof(*w->counter)))
 		return NULL;
 	w->last = w->counters++;
-	w->counter[w->last] = (struct written_counter){name, unit, -TRACE_LATEST_NS, 0, 0};
+	/* Times are rounded down later. */
+	w->counter[w->last] =
+	    (struct written_counter){name, unit, -TRACE_LATEST_NS + UNIT_NS, 0, 0};
 	return &w->counter[w->last];
 }
 

@@ -112,6 +112,11 @@ void info_write(const struct recording *r, const struct mayfly_info *info,
 	struct mayfly_info all = *info;
 	const struct mayfly_info *from = &all;
 
+	/* What is from outside, and a reader refuses otherwise. */
+	if (all.duration_ns < 0)
+		all.duration_ns = 0;
+	if (all.duration_ns > TRACE_LATEST_NS)
+		all.duration_ns = TRACE_LATEST_NS;
 	all.version = MAYFLY_VERSION;
 	all.program = recording_text(r, r->program);
 	all.off_text = recording_text(r, r->off_text);

@@ -96,6 +96,59 @@ bool residency_shrink(struct residency *r)
 	return true;
 }
 
+/* The rows may come out of order from outside: a reader takes them in order only. Those of one start
+ * stay as they are, and nearly all are in order. */
+static void sort_rows(struct residency *r)
+{
+	for (size_t i = 1; i < r->rows; i++) {
+		struct residency_row row = r->row[i];
+		size_t at = i;
+
+		for (; at && r->row[at - 1].start > row.start; at--)
+			r->row[at] = r->row[at - 1];
+		r->row[at] = row;
+	}
+}
+
+/* False: all of the row is in those before it, which end there. */
+static bool clip_row(struct residency_row *row, uint64_t end)
+{
+	uint64_t over = row->start < end ? end - row->start : 0;
+
+	if (row->resident > TRACE_MOST_RESIDENT)
+		row->resident = TRACE_MOST_RESIDENT;
+	if (row->size > UINT64_MAX - row->start)
+		row->size = UINT64_MAX - row->start;
+	if (!over)
+		return true;
+	if (row->size && row->size <= over)
+		return false;
+	row->start = end;
+	if (row->size) {
+		row->size -= over;
+		if (row->resident > row->size)
+			row->resident = row->size;
+	}
+	return true;
+}
+
+/* Memory that was read twice, as of a mapping that grew meanwhile, counts once. */
+static void clip_rows(struct residency *r)
+{
+	uint64_t end = 0;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < r->rows; i++) {
+		struct residency_row row = r->row[i];
+
+		if (!clip_row(&row, end))
+			continue;
+		end = row.start + row.size;
+		r->row[kept++] = row;
+	}
+	r->rows = kept;
+}
+
 /* Names from 1, in the order of the rows; the same name twice if it is not in consecutive rows. */
 static uint64_t put_names(const struct residency *r, uint64_t *number, struct bytes *names)
 {
@@ -115,20 +168,19 @@ static uint64_t put_names(const struct residency *r, uint64_t *number, struct by
 	return count;
 }
 
-void residency_write(const struct residency *r, enum residency_moment moment,
-		     struct column_writer *columns, struct bytes *out)
+static void put_rows(const struct residency *r, struct chunk_maker *c, struct bytes *names,
+		     uint64_t *count)
 {
-	struct chunk_maker c = {0};
-	struct bytes names = {0};
-	struct column *texts = &c.column[c.columns++];
-	uint64_t *kind = chunk_add(&c, COLUMN_MAPPING_KIND, r->rows);
-	uint64_t *start = chunk_add(&c, COLUMN_MAPPING_START, r->rows);
-	uint64_t *size = chunk_add(&c, COLUMN_MAPPING_SIZE, r->rows);
-	uint64_t *resident = chunk_add(&c, COLUMN_MAPPING_RESIDENT, r->rows);
-	uint64_t *name = chunk_add(&c, COLUMN_MAPPING_NAME, r->rows);
-	uint64_t count = 0, last = 0;
+	uint64_t *kind = chunk_add(c, COLUMN_MAPPING_KIND, r->rows);
+	uint64_t *start = chunk_add(c, COLUMN_MAPPING_START, r->rows);
+	uint64_t *size = chunk_add(c, COLUMN_MAPPING_SIZE, r->rows);
+	uint64_t *resident = chunk_add(c, COLUMN_MAPPING_RESIDENT, r->rows);
+	uint64_t *name = chunk_add(c, COLUMN_MAPPING_NAME, r->rows);
+	uint64_t last = 0;
 
-	for (size_t i = 0; i < r->rows && !c.failed; i++) {
+	if (c->failed)
+		return;
+	for (size_t i = 0; i < r->rows; i++) {
 		const struct residency_row *row = &r->row[i];
 
 		kind[i] = row->kind;
@@ -137,16 +189,28 @@ void residency_write(const struct residency *r, enum residency_moment moment,
 		size[i] = row->size;
 		resident[i] = row->resident;
 	}
-	if (!c.failed)
-		count = put_names(r, name, &names);
-	c.failed |= names.failed;
+	*count = put_names(r, name, names);
+	c->failed |= names->failed;
+}
+
+void residency_write(struct residency *r, enum residency_moment moment,
+		     struct column_writer *columns, struct bytes *out)
+{
+	struct chunk_maker c = {0};
+	struct bytes names = {0};
+	struct column *texts = &c.column[c.columns++];
+	uint64_t count = 0;
+
+	sort_rows(r);
+	clip_rows(r);
+	put_rows(r, &c, &names, &count);
 	*texts = (struct column){.id = COLUMN_MAPPING_NAMES,
 				 .bytes = names.used ? names.at : (void *)"",
 				 .size = names.used};
 	bytes_put_u(&c.head, moment);
 	bytes_put_u(&c.head, UNIT_NS);
 	bytes_put_s(&c.head, r->time_ns / UNIT_NS);
-	bytes_put_u(&c.head, r->resident);
+	bytes_put_u(&c.head, r->resident < TRACE_MOST_RESIDENT ? r->resident : TRACE_MOST_RESIDENT);
 	bytes_put_u(&c.head, count);
 	bytes_put_u(&c.head, r->rows);
 	chunk_finish(&c, columns, TRACE_MAPPINGS, out);

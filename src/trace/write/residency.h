@@ -24,7 +24,7 @@ struct residency_row {
 struct residency {
 	int64_t time_ns;
 	uint64_t resident;
-	struct residency_row *row; /* by ascending start */
+	struct residency_row *row;
 	size_t rows, room;
 	struct bytes names;
 };
@@ -41,8 +41,9 @@ bool residency_shrink(struct residency *r);
 
 struct column_writer;
 
-/* Appends the chunk. */
-void residency_write(const struct residency *r, enum residency_moment moment,
+/* Appends the chunk, with the rows sorted by address; of those that overlap, the later one begins
+ * where the earlier one ends. */
+void residency_write(struct residency *r, enum residency_moment moment,
 		     struct column_writer *columns, struct bytes *out);
 
 #endif

@@ -152,6 +152,10 @@ void tables_write_texts(struct bytes *text, size_t count, uint32_t type,
 
 static int64_t module_time(int64_t ns)
 {
+	const int64_t most =
+	    TRACE_LATEST_NS / 2; /* so that differences are within the limit, too */
+
+	ns = ns > most ? most : ns < -most ? -most : ns;
 	return ns / TRACE_UNIT_NS - (ns % TRACE_UNIT_NS < 0);
 }
 

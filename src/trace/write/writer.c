@@ -567,8 +567,8 @@ static inline int64_t round_time(struct trace_writer *w, int64_t ns)
 {
 	if (ns > TRACE_LATEST_NS)
 		ns = TRACE_LATEST_NS;
-	if (ns < -TRACE_LATEST_NS)
-		ns = -TRACE_LATEST_NS;
+	if (ns < -TRACE_LATEST_NS + w->unit) /* which rounding down shall not pass */
+		ns = -TRACE_LATEST_NS + w->unit;
 	if (w->unit != 1) /* a division takes long */
 		ns = (ns / w->unit - (ns % w->unit < 0)) * w->unit;
 	if (ns < w->now_ns)
@@ -763,6 +763,28 @@ static int compare_fragments(const void *a, const void *b)
 	return (x->node > y->node) - (x->node < y->node);
 }
 
+/* By ascending node; each node once, as a reader insists. */
+static void join_fragments(struct fragments *f)
+{
+	size_t kept = 0;
+
+	if (f->entries)
+		qsort(f->entry, f->entries, sizeof(*f->entry), compare_fragments);
+	for (size_t i = 0; i < f->entries; i++) {
+		const struct mayfly_fragment *e = &f->entry[i];
+
+		if (!kept || f->entry[kept - 1].node != e->node) {
+			f->entry[kept++] = *e;
+			continue;
+		}
+		f->entry[kept - 1].blocks += e->blocks;
+		f->entry[kept - 1].bytes += e->bytes;
+		f->entry[kept - 1].pages += e->pages;
+		f->entry[kept - 1].held_bytes += e->held_bytes;
+	}
+	f->entries = kept;
+}
+
 int trace_writer_fragments(struct trace_writer *w, uint32_t kind, struct fragments *f)
 {
 	struct fragments *mine = &w->fragments[kind];
@@ -776,8 +798,7 @@ int trace_writer_fragments(struct trace_writer *w, uint32_t kind, struct fragmen
 		if (mine->entry[i].node == RECORDING_NONE)
 			writer_fail(w, w->tables.error);
 	}
-	if (mine->entries)
-		qsort(mine->entry, mine->entries, sizeof(*mine->entry), compare_fragments);
+	join_fragments(mine);
 	w->fragments_wait[kind] = true;
 	return w->error;
 }
