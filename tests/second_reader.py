@@ -10,6 +10,7 @@ compare the two: where they differ, the document, the library or this file has a
 
 Trace(bytes) reads a file; facts() and lines() are what the two commands print.
 """
+import copy
 import ctypes
 import datetime
 import json
@@ -28,6 +29,12 @@ NOWHERE = {"function": b"", "file": b"", "line": 0, "first_char": 0, "last_char"
 SPAN, INSTANT, COUNTER = 0, 1, 2
 BEGIN, END = 0, 1
 SIGNED, UNSIGNED, FLOAT, TEXT, FLOW = 0, 1, 2, 3, 4
+# Chunks without which a trace can be used (3.18), and what each of them changes here.
+SIDE = {"cntr": ["counter_names", "points"], "maps": ["mappings"], "frag": ["fragments"], "errs": [],
+        "prom": ["promotions"], "text": ["texts"], "type": ["types"], "labl": ["label_sets"],
+        "trak": ["tracks"], "indx": ["index"], "POOL": [], "SUMS": ["parts", "tells_inherited"],
+        "NAME": ["modules", "threads", "frames", "has_names", "next_reference"]}
+NUMBERED = {"text", "type", "labl", "SUMS"}  # where one is missing, later ones do not count
 
 
 class Damaged(Exception):
@@ -289,7 +296,8 @@ class Trace:
         self.texts, self.types, self.label_sets, self.tracks = [b""], [], [[]], []
         self.counter_names, self.points, self.fragments = [], {}, {}
         self.mappings = {}
-        self.index = None
+        self.index, self.index_offset = None, None
+        self.bad = []  # (type, offset) of chunks that were left out
         self.read_chunks()
 
     # ---- header, chunks, trailer (3.1) ----
@@ -307,17 +315,18 @@ class Trace:
             chunk = self.chunk_at(self.offset)
             if not chunk:
                 break
-            kind, contents, size = chunk
+            kind, sound, size = chunk
             need(kinds or kind == "INFO", "INFO is not the first chunk")
-            method = getattr(self, "read_" + kind, None)
-            if not method and kind[0].isupper():
-                raise Refused("chunk " + kind)
-            if method:
-                at = Input(contents)
-                method(at)
-                at.end()
+            if not sound and not (kinds and self.goes_on(self.offset)):
+                break
+            if self.is_side(kind):
+                self.read_side(kind, sound)
+            else:
+                self.read_chunk(kind)
             kinds.append(kind)
             self.offset += size
+            if kind == "indx":
+                break
         self.trailer = self.sound_trailer()
         self.index = self.index if self.trailer else None
         usable = {"SUMS"} if self.info["snapshot_ns"] else {"EVNT"}
@@ -325,18 +334,64 @@ class Trace:
         self.adjust_times()
 
     def chunk_at(self, offset):
+        """Its type, whether its CRC is right, and its size in the file; None: it is cut off."""
         head = self.data[offset:offset + 16]
         if len(head) < 16:
             return None
-        kind, stored, plain, crc = struct.unpack("<4sIII", head)
+        kind, stored, _, crc = struct.unpack("<4sIII", head)
         contents = self.data[offset + 16:offset + 16 + stored]
-        if len(contents) < stored or zlib.crc32(head[:12] + contents) != crc:
+        if len(contents) < stored:
             return None
-        return kind.decode("latin-1"), unzstd(contents, plain) if plain else contents, 16 + stored
+        return kind.decode("latin-1"), zlib.crc32(head[:12] + contents) == crc, 16 + stored
+
+    def read_chunk(self, kind):
+        method = getattr(self, "read_" + kind, None)
+        if not method and kind[0].isupper():
+            raise Refused("chunk " + kind)
+        if method:
+            stored, plain = struct.unpack("<II", self.data[self.offset + 4:self.offset + 12])
+            contents = self.data[self.offset + 16:self.offset + 16 + stored]
+            at = Input(unzstd(contents, plain) if plain else contents)
+            method(at)
+            at.end()
+
+    # ---- chunks without which the trace can be used (3.18) ----
+
+    def is_side(self, kind):
+        return kind in SIDE and not (kind == "SUMS" and self.info["snapshot_ns"])
+
+    def goes_on(self, offset):
+        """Whether a sound chunk, or the trailer, is behind unsound ones of such types."""
+        while True:
+            kind, sound, size = self.chunk_at(offset) or (None, False, 0)
+            if sound:
+                return True
+            if not kind or not self.is_side(kind):
+                return False
+            if kind == "indx":
+                return self.data[offset + size + 16:] == b"MAYFLYND"
+            offset += size
+
+    def lost(self, kind):
+        return any(kind == bad for bad, _ in self.bad)
+
+    def read_side(self, kind, sound):
+        before = {name: copy.deepcopy(getattr(self, name)) for name in SIDE[kind]}
+        if kind == "indx":
+            self.index_offset = self.offset
+        try:
+            if kind == "SUMS" and self.lost(kind):
+                return
+            need(sound and not (kind in NUMBERED and self.lost(kind)), "left out")
+            self.read_chunk(kind)
+        except (Damaged, Refused, IndexError, OverflowError):
+            for name, value in before.items():
+                setattr(self, name, value)
+            self.bad.append((kind, self.offset))
 
     def sound_trailer(self):
         trailer = self.data[self.offset:]
-        if len(trailer) != 24 or trailer[16:] != b"MAYFLYND" or self.index is None:
+        if len(trailer) != 24 or trailer[16:] != b"MAYFLYND" or self.index_offset is None:
             return False
         where, crc, zero = struct.unpack("<QII", trailer[:16])
         return crc == zlib.crc32(trailer[:8]) and zero == 0 and where == self.index_offset
@@ -622,6 +677,8 @@ class Trace:
         last = {}
         for e, code in zip(blocks, labels):
             e.labels = code - 1 if code else last.get(e.thread, 0)
+            if self.lost("labl") and e.labels >= len(self.label_sets):
+                e.labels = 0
             need(e.labels < len(self.label_sets), "labels")
             last[e.thread] = e.labels
 
@@ -755,18 +812,20 @@ class Trace:
         new, series, moments, points, unit = at.numbers("uuuuu")
         c = Columns(at, {1, 3, 5, 7, 9, 11, 13})
         texts = split_texts(c.bytes(1), 2 * new) if new else []
-        self.counter_names += zip(texts[::2], texts[1::2])
+        if not self.lost("cntr"):
+            self.counter_names += zip(texts[::2], texts[1::2])
         times = [signed(t) * unit for t in sums(c.signed(9, moments))]
         moment_steps, values = iter(c.numbers(11, points)), iter(c.numbers(13, points))
         counters = ascending(iter(c.numbers(3, series)), series)
         for counter, count, form in zip(counters, c.numbers(5, series), c.numbers(7, series)):
-            need(counter < len(self.counter_names), "counter")
+            need(counter < len(self.counter_names) or self.lost("cntr"), "counter")
             last = 0
             for moment in ascending(moment_steps, count + 1):
                 code = next(values)
                 last = last ^ code if form else last + unzigzag(code) & MASK
-                self.points.setdefault(counter, []).append(
-                    (times[moment], as_float(last) if form else last))
+                if counter < len(self.counter_names):
+                    self.points.setdefault(counter, []).append(
+                        (times[moment], as_float(last) if form else last))
 
     def read_frag(self, at):
         kind, unit, time, page, blocks, size, pages, nodes = at.numbers("uusuuuuu")
@@ -784,6 +843,7 @@ class Trace:
         kinds, starts = c.numbers(3, rows), sums(c.numbers(5, rows))
         sizes, amounts, numbers = (c.numbers(i, rows) for i in (7, 9, 11))
         need(all(n < len(texts) for n in numbers), "name of a mapping")
+        need(all(a <= b for a, b in zip(starts, starts[1:])), "order of mappings")
         self.mappings[kind] = {"time_ns": time * unit, "resident": resident, "rows": [
             (k, start, size, amount, texts[n])
             for k, start, size, amount, n in zip(kinds, starts, sizes, amounts, numbers)]}
@@ -889,7 +949,7 @@ class Trace:
 
     def check(self):
         """The sums and the index must be what the events add up to."""
-        if self.info["snapshot_ns"]:
+        if self.info["snapshot_ns"] or self.bad:
             return
         position, live = 0, 0
         for part in self.parts:
@@ -935,7 +995,7 @@ class Trace:
             "sampler": ["stratified", "poisson"][i["sampler"]],
             "ocaml_rate": self.ocaml_rate() if i["ocaml_interval_bytes"] else None,
             "thinned": bool(i["thinned"]), "spool": bool(i["spool"]),
-            "complete": bool(self.trailer and i["recorded"]),
+            "complete": bool(self.trailer and i["recorded"] and not self.bad),
             "samples": len(self.allocs), "frees": len(self.events) - len(self.allocs),
             "inherited": sum(e.flags >> 2 & 1 for e in self.allocs),
             "stacks": len({e.node for e in self.allocs}),

@@ -17,8 +17,8 @@
  *
  * Compatibility: a program that was built with one version of libmayfly-trace.so.1 runs with every
  * later one. For that, structs that only the library allocates, and hands out by a pointer to one
- * (mayfly_info, mayfly_module, mayfly_thread, mayfly_frame, mayfly_counter, mayfly_track_type and all
- * results of queries) may get members at their end: do not copy them, make arrays of them, or use
+ * (mayfly_info, mayfly_bad_chunk, mayfly_module, mayfly_thread, mayfly_frame, mayfly_counter,
+ * mayfly_track_type and all results of queries) may get members at their end: do not copy them, make arrays of them, or use
  * their sizeof. struct mayfly_query uses up its `reserved` words, which mayfly_query_defaults() sets.
  * All others keep their size and members: elements of arrays (rows, places, locations), and those
  * that a caller provides (mayfly_event, mayfly_summary). Enums may get values at their end.
@@ -169,9 +169,23 @@ struct mayfly_info {
 	const char *context;
 	/* What the process called itself last, as ps shows it, where that is not its argv; else "". */
 	const char *title;
+	size_t bad_chunks; /* mayfly_trace_bad_chunk() */
+	bool whole;	   /* the trace was finished, and nothing but bad chunks is missing */
 };
 
 const struct mayfly_info *mayfly_trace_info(const struct mayfly_trace *trace);
+
+/* A part of the file that cannot be read and was left out, although the trace is usable without it. What
+ * it held is missing; what does not depend on it is as it would be. */
+struct mayfly_bad_chunk {
+	char type[8];	   /* doc/FORMAT.md has the types */
+	uint64_t offset;   /* in the file */
+	const char *holds; /* "counters" */
+};
+
+/* index is below mayfly_info.bad_chunks; NULL when out of range. */
+const struct mayfly_bad_chunk *mayfly_trace_bad_chunk(const struct mayfly_trace *trace,
+						      size_t index);
 
 struct mayfly_module {
 	const char *path;

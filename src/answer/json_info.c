@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "answer/absent.h"
+#include "answer/bad_chunks.h"
 #include "answer/by_label.h"
 #include "answer/text_format.h"
 #include "answer/trace_facts.h"
@@ -198,6 +199,7 @@ void json_info(struct json *j, const struct mayfly_trace *trace, const struct ma
 	       uint64_t file_bytes)
 {
 	const struct mayfly_info *info = mayfly_trace_info(trace);
+	char bad[BAD_CHUNKS_BYTES];
 
 	put_what(j, info);
 	put_counts(j, info, file_bytes);
@@ -208,4 +210,6 @@ void json_info(struct json *j, const struct mayfly_trace *trace, const struct ma
 	put_threads(j, trace, info->threads);
 	put_modules(j, trace, info->modules);
 	json_absent(j, "absent", info->absent);
+	if (info->bad_chunks)
+		json_text(j, "damaged", bad_chunks_text(bad, sizeof(bad), trace));
 }

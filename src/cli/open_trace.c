@@ -2,6 +2,7 @@
 /* Opening the file that a command was given. */
 #include "cli/open_trace.h"
 
+#include "answer/bad_chunks.h"
 #include "cli/message.h"
 #include "cli/decode_threads.h"
 #include "cli/fleet_trace.h"
@@ -469,6 +470,8 @@ static bool make_trace(const char *path, struct opened_trace *opened)
 
 bool open_loaded(const char *path, struct loaded_file *file, struct opened_trace *opened)
 {
+	char bad[BAD_CHUNKS_BYTES];
+
 	*opened = (struct opened_trace){.file = *file};
 	*file = (struct loaded_file){0};
 	if (!make_trace(path, opened)) {
@@ -476,6 +479,8 @@ bool open_loaded(const char *path, struct loaded_file *file, struct opened_trace
 		return false;
 	}
 	opened->info = mayfly_trace_info(opened->trace);
+	if (*bad_chunks_text(bad, sizeof(bad), opened->trace))
+		cli_error("%s: %s", path, bad);
 	opened->threads = decode_threads_lend(opened->trace);
 	/* Opening has read the whole file once; little of it is read again. */
 	if (opened->file.mapped)

@@ -283,7 +283,7 @@ void print_notes(const struct output *o, const struct mayfly_info *info)
 		print_field(
 		    o, "Spool",
 		    "read from what the agent left behind; 'mayfly record' did not finish it");
-	if (!info->complete && !info->spool)
+	if (!info->whole && !info->spool)
 		print_field(o, "Incomplete",
 			    "the file was cut off or damaged; only the intact part is shown");
 	note_losses(o, info);

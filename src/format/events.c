@@ -1756,6 +1756,8 @@ static bool read_label_column(struct event_reader *e)
 	if (!b->labels || !last)
 		return false;
 	for (size_t i = 0; i < b->allocs; i++) {
+		if (b->labels[i] > e->x->label_sets && e->x->labels_lost)
+			b->labels[i] = 1; /* of the empty set */
 		if (b->labels[i] > e->x->label_sets)
 			return events_wrong(e);
 		if (b->labels[i])

@@ -40,6 +40,7 @@ struct event_context {
 	uint32_t threads; /* numbers below */
 	uint32_t frames;
 	uint32_t label_sets; /* numbers below */
+	bool labels_lost;    /* others are of sets that are missing: they count as the empty one */
 	uint32_t unit_ns;    /* written: times are multiples of this, except in exact traces */
 	bool exact;	     /* every allocation: times are coded more coarsely (doc/FORMAT.md) */
 };

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "answer/bad_chunks.h"
 #include "answer/headline.h"
 #include "answer/hints.h"
 #include "answer/json_parts.h"
@@ -42,6 +43,8 @@ static void put_hints(struct json *j, const struct mayfly_trace *trace)
 	char text[HINT_BYTES];
 
 	json_array(j, "notes");
+	if (*bad_chunks_text(text, sizeof(text), trace))
+		json_text(j, NULL, text);
 	for (unsigned i = 0; i < HINTS; i++)
 		if (*hint_text(text, sizeof(text), trace, i))
 			json_text(j, NULL, text);

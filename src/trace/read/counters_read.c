@@ -7,36 +7,38 @@
 #include "format/format.h"
 #include "trace/read/reader.h"
 
-static void read_counter_names(struct mayfly_trace *t, struct chunk_reader *c, uint64_t count)
+/* Names and units of `count` new counters: text after text, each with a zero. */
+static bool names_are_sound(struct chunk_reader *c, const uint8_t *bytes, size_t size,
+			    uint64_t count)
 {
-	size_t size = 0, at = 0;
-	const uint8_t *bytes = chunk_bytes(c, COLUMN_COUNTER_NAMES, &size);
-	char *text;
+	uint64_t texts = 0;
 
-	if (!bytes || (!count && !size))
-		return;
-	if (size < 2 * count || !size || bytes[size - 1]) {
-		chunk_fail(c, MAYFLY_E_DAMAGED);
-		return;
-	}
-	text = trace_keep(t, c, size, 1);
+	for (size_t i = 0; bytes && i < size; i++)
+		texts += !bytes[i];
+	if (bytes && texts == 2 * count && (!size || !bytes[size - 1]))
+		return true;
+	chunk_fail(c, MAYFLY_E_DAMAGED);
+	return false;
+}
+
+/* The new counters, which have no points yet. */
+static void add_counters(struct mayfly_trace *t, struct chunk_reader *c, const uint8_t *bytes,
+			 size_t size, size_t count)
+{
+	char *text = count ? trace_keep(t, c, size, 1) : NULL;
+
 	if (!text || !chunk_grow(c, &t->counter, &t->counter_room, t->info.counters, count,
 				 sizeof(*t->counter)))
 		return;
 	memcpy(text, bytes, size);
-	for (; count && at < size; count--) {
-		struct trace_counter *k = &t->counter[t->info.counters];
+	for (size_t i = 0; i < count; i++) {
+		struct trace_counter *k = &t->counter[t->info.counters++];
 
-		*k = (struct trace_counter){.shown.name = text + at};
-		at += strlen(text + at) + 1;
-		if (at == size)
-			break;
-		k->shown.unit = text + at;
-		at += strlen(text + at) + 1;
-		t->info.counters++;
+		*k = (struct trace_counter){.shown.name = text};
+		text += strlen(text) + 1;
+		k->shown.unit = text;
+		text += strlen(text) + 1;
 	}
-	if (count || at != size)
-		chunk_fail(c, MAYFLY_E_DAMAGED);
 }
 
 /* The moments of a chunk, in ns. */
@@ -57,8 +59,13 @@ static const int64_t *read_moments(struct chunk_reader *c, size_t count, uint64_
 
 struct points {
 	const int64_t *time_ns; /* of the moments */
-	size_t moments;
+	size_t moments, series, points;
+	const uint64_t *number, *count, *form; /* of the series */
 	const uint64_t *moment, *value;
+	size_t counters; /* with those that are new */
+	/* Those that can be kept: where a chunk before is missing, its counters' numbers are
+	 * unknown. */
+	size_t kept;
 };
 
 static bool read_value(uint64_t number, uint64_t form, uint64_t *last, double *value)
@@ -73,50 +80,86 @@ static bool read_value(uint64_t number, uint64_t form, uint64_t *last, double *v
 	return isfinite(*value);
 }
 
-static void read_series(struct chunk_reader *c, struct trace_counter *k, const struct points *p,
-			size_t at, size_t count, uint64_t form)
+/* The points of a series from `at` on, in place: times and the bits of values. False: damaged. */
+static bool series_is_sound(const struct points *p, size_t at, size_t count, uint64_t form,
+			    int64_t last_ns, int64_t *time_ns, double *value)
+{
+	uint64_t last = 0, moment = UINT64_MAX;
+
+	for (size_t i = at; i < at + count; i++) {
+		moment += 1 + p->moment[i];
+		if (moment >= p->moments || p->moment[i] >= p->moments ||
+		    !read_value(p->value[i], form, &last, &value[i]) ||
+		    p->time_ns[moment] < last_ns)
+			return false;
+		time_ns[i] = last_ns = p->time_ns[moment];
+	}
+	return true;
+}
+
+/* All series, before any of them is kept. */
+static bool all_are_sound(const struct mayfly_trace *t, const struct points *p, int64_t *time_ns,
+			  double *value)
+{
+	uint64_t counter = 0;
+	size_t at = 0;
+
+	for (size_t i = 0; i < p->series; i++, counter++) {
+		const struct trace_counter *k;
+		int64_t last_ns = -TRACE_LATEST_NS;
+
+		if (p->number[i] >= p->counters || (counter += p->number[i]) >= p->counters ||
+		    p->count[i] >= p->points - at || p->form[i] > SERIES_DOUBLES)
+			return false;
+		k = counter < t->info.counters ? &t->counter[counter] : NULL;
+		if (k && k->shown.points && counter < p->kept)
+			last_ns = k->time_ns[k->shown.points - 1];
+		if (!series_is_sound(p, at, (size_t)p->count[i] + 1, p->form[i], last_ns, time_ns,
+				     value))
+			return false;
+		at += (size_t)p->count[i] + 1;
+	}
+	return at == p->points;
+}
+
+static void keep_points(struct chunk_reader *c, struct trace_counter *k, const int64_t *time_ns,
+			const double *value, size_t count)
 {
 	size_t used = k->shown.points;
-	uint64_t last = 0, moment = UINT64_MAX;
-	int64_t last_ns = used ? k->time_ns[used - 1] : -TRACE_LATEST_NS;
 
 	if (!chunk_grow(c, &k->time_ns, &k->time_room, used, count, sizeof(*k->time_ns)) ||
 	    !chunk_grow(c, &k->value, &k->value_room, used, count, sizeof(*k->value)))
 		return;
+	memcpy(k->time_ns + used, time_ns, count * sizeof(*time_ns));
+	memcpy(k->value + used, value, count * sizeof(*value));
 	k->shown.time_ns = k->time_ns;
 	k->shown.value = k->value;
-	for (size_t i = 0; i < count; i++, used++) {
-		moment += 1 + p->moment[at + i];
-		if (moment >= p->moments || p->moment[at + i] >= p->moments ||
-		    !read_value(p->value[at + i], form, &last, &k->value[used]) ||
-		    p->time_ns[moment] < last_ns) {
-			chunk_fail(c, MAYFLY_E_DAMAGED);
-			return;
-		}
-		k->time_ns[used] = last_ns = p->time_ns[moment];
-	}
-	k->shown.points = used;
+	k->shown.points = used + count;
 }
 
-static void read_all_series(struct mayfly_trace *t, struct chunk_reader *c, const struct points *p,
-			    size_t series, size_t points)
+static void read_all_series(struct mayfly_trace *t, struct chunk_reader *c, struct points *p,
+			    const uint8_t *names, size_t names_size, size_t added)
 {
-	const uint64_t *number = chunk_numbers(c, COLUMN_SERIES_COUNTER, series);
-	const uint64_t *count = chunk_numbers(c, COLUMN_SERIES_POINTS, series);
-	const uint64_t *form = chunk_numbers(c, COLUMN_SERIES_FORM, series);
-	uint64_t at = 0, counter = 0;
+	int64_t *time_ns = chunk_memory(c, p->points, sizeof(*time_ns));
+	double *value = chunk_memory(c, p->points, sizeof(*value));
+	uint64_t counter = 0;
+	size_t at = 0;
 
-	for (size_t i = 0; i < series && !c->error; i++, counter++) {
-		if (number[i] >= t->info.counters || (counter += number[i]) >= t->info.counters ||
-		    count[i] >= points - at || form[i] > SERIES_DOUBLES) {
-			chunk_fail(c, MAYFLY_E_DAMAGED);
-			return;
-		}
-		read_series(c, &t->counter[counter], p, at, (size_t)count[i] + 1, form[i]);
-		at += count[i] + 1;
-	}
-	if (at != points)
+	if (!time_ns || !value)
+		return;
+	if (!all_are_sound(t, p, time_ns, value)) {
 		chunk_fail(c, MAYFLY_E_DAMAGED);
+		return;
+	}
+	if (!t->lost.counters)
+		add_counters(t, c, names, names_size, added);
+	for (size_t i = 0; i < p->series && !c->error; i++, counter++) {
+		counter += p->number[i];
+		if (counter < p->kept)
+			keep_points(c, &t->counter[counter], time_ns + at, value + at,
+				    (size_t)p->count[i] + 1);
+		at += (size_t)p->count[i] + 1;
+	}
 }
 
 void counters_read(struct mayfly_trace *t, struct chunk_reader *c)
@@ -124,7 +167,9 @@ void counters_read(struct mayfly_trace *t, struct chunk_reader *c)
 	uint64_t added = varint_u(&c->head), series = varint_u(&c->head);
 	uint64_t moments = varint_u(&c->head), points = varint_u(&c->head);
 	uint64_t unit = chunk_unit(c);
-	struct points p = {.moments = (size_t)moments};
+	struct points p = {.moments = (size_t)moments, .series = (size_t)series};
+	const uint8_t *names;
+	size_t size = 0;
 
 	if (!chunk_columns(c, 0x2aaa))
 		return;
@@ -133,12 +178,21 @@ void counters_read(struct mayfly_trace *t, struct chunk_reader *c)
 		chunk_fail(c, MAYFLY_E_DAMAGED);
 		return;
 	}
-	read_counter_names(t, c, added);
-	p.time_ns = read_moments(c, (size_t)moments, unit);
-	p.moment = chunk_numbers(c, COLUMN_POINT_MOMENT, (size_t)points);
-	p.value = chunk_numbers(c, COLUMN_POINT_VALUE, (size_t)points);
-	if (!c->error && p.time_ns && p.moment && p.value)
-		read_all_series(t, c, &p, (size_t)series, (size_t)points);
+	names = chunk_bytes(c, COLUMN_COUNTER_NAMES, &size);
+	if (!names_are_sound(c, names, size, added))
+		return;
+	p.points = (size_t)points;
+	/* Behind a chunk that is missing, only counters that came before it are known. */
+	p.counters = t->lost.counters ? UINT32_MAX : t->info.counters + (size_t)added;
+	p.kept = t->lost.counters ? t->info.counters : p.counters;
+	p.number = chunk_numbers(c, COLUMN_SERIES_COUNTER, p.series);
+	p.count = chunk_numbers(c, COLUMN_SERIES_POINTS, p.series);
+	p.form = chunk_numbers(c, COLUMN_SERIES_FORM, p.series);
+	p.time_ns = read_moments(c, p.moments, unit);
+	p.moment = chunk_numbers(c, COLUMN_POINT_MOMENT, p.points);
+	p.value = chunk_numbers(c, COLUMN_POINT_VALUE, p.points);
+	if (!c->error)
+		read_all_series(t, c, &p, names, size, (size_t)added);
 }
 
 void counters_close(struct mayfly_trace *t)

@@ -347,32 +347,56 @@ static int64_t bound_promotion(const struct event_batch *e, size_t event, int64_
 	return time_ns;
 }
 
-/* Reads the chunk that r has begun. Promotions of unknown blocks are left out. */
+struct promotion_columns {
+	uint64_t unit;
+	size_t count;
+	const uint64_t *event, *block, *time;
+};
+
+static void read_promotion_columns(struct chunk_reader *r, struct promotion_columns *p)
+{
+	uint64_t count = varint_u(&r->head);
+
+	p->unit = varint_u(&r->head);
+	if (count > TRACE_CHUNK_EVENTS || !p->unit || p->unit > TRACE_UNIT_NS)
+		chunk_fail(r, MAYFLY_E_DAMAGED);
+	if (r->error || !chunk_columns(r, 0x2a))
+		return;
+	p->count = (size_t)count;
+	p->event = chunk_numbers(r, COLUMN_PROMOTION_EVENT, p->count);
+	p->block = chunk_numbers(r, COLUMN_PROMOTION_BLOCK, p->count);
+	p->time = chunk_numbers(r, COLUMN_PROMOTION_TIME, p->count);
+}
+
+void promotions_check(struct chunk_reader *r)
+{
+	struct promotion_columns columns;
+
+	read_promotion_columns(r, &columns);
+}
+
+/* Reads the chunk that r has begun, which opening has told if it is bad. Promotions of unknown blocks
+ * are left out. */
 static void read_promotions(struct mayfly_cursor *c, struct chunk_reader *r)
 {
-	uint64_t count = varint_u(&r->head), unit = varint_u(&r->head), at = 0;
 	const struct event_batch *e = &c->b.e;
-	const uint64_t *event, *block, *time;
 	int64_t time_ns = e->events ? e->time_ns[0] : 0;
-	uint64_t number = 0;
+	uint64_t number = 0, at = 0;
+	struct promotion_columns read;
 
-	if (count > TRACE_CHUNK_EVENTS || !unit || unit > TRACE_UNIT_NS || !chunk_columns(r, 0x2a))
-		return;
-	event = chunk_numbers(r, COLUMN_PROMOTION_EVENT, (size_t)count);
-	block = chunk_numbers(r, COLUMN_PROMOTION_BLOCK, (size_t)count);
-	time = chunk_numbers(r, COLUMN_PROMOTION_TIME, (size_t)count);
-	if (r->error || (count > c->promotion_room &&
+	read_promotion_columns(r, &read);
+	if (r->error || (read.count > c->promotion_room &&
 			 !decode_room(&c->budget, &c->error, &c->promotion, c->promotion_room,
-				      (size_t)count, sizeof(*c->promotion))))
+				      read.count, sizeof(*c->promotion))))
 		return;
-	if (count > c->promotion_room)
-		c->promotion_room = (size_t)count;
-	for (uint64_t i = 0; i < count; i++) {
+	if (read.count > c->promotion_room)
+		c->promotion_room = read.count;
+	for (size_t i = 0; i < read.count; i++) {
 		struct cursor_promotion *p = &c->promotion[c->b.promotions];
-		uint64_t step = (time[i] >> 1 ^ -(time[i] & 1)) * unit;
+		uint64_t step = (uint64_t)varint_unzigzag(read.time[i]) * read.unit;
 
-		at = event[i] <= e->events - at ? at + event[i] : e->events;
-		number += block[i] >> 1 ^ -(block[i] & 1);
+		at = read.event[i] <= e->events - at ? at + read.event[i] : e->events;
+		number += (uint64_t)varint_unzigzag(read.block[i]);
 		time_ns = bound_promotion(e, (size_t)at, (int64_t)((uint64_t)time_ns + step));
 		*p = (struct cursor_promotion){.event = at, .number = number, .time_ns = time_ns};
 		c->b.promotions += look_at_block(c, p);

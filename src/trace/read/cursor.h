@@ -56,6 +56,9 @@ int cursor_next_batch(struct mayfly_cursor *cursor, struct cursor_batch *batch);
  */
 int cursor_start_at(struct mayfly_cursor *cursor, size_t chunk);
 
+/* Checks a chunk of promotions, which r has begun; r->error tells how it went. */
+void promotions_check(struct chunk_reader *r);
+
 /* Calls live() with each block that is live after the last batch, in any order. */
 void cursor_live(const struct mayfly_cursor *cursor,
 		 void (*live)(void *context, uint64_t number, const struct cursor_block *block),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading the errors of sums: doc/FORMAT.md, "errs". */
 #include <stdlib.h>
+#include <string.h>
 
 #include "format/format.h"
 #include "trace/read/reader.h"
@@ -50,7 +51,7 @@ static bool read_nodes(struct mayfly_trace *t, struct chunk_reader *c, struct tr
 void errors_read(struct mayfly_trace *t, struct chunk_reader *c)
 {
 	uint64_t count = varint_u(&c->head);
-	struct trace_error *error = NULL;
+	struct trace_error *error, *kept = NULL;
 	size_t room = 0;
 	bool good;
 
@@ -58,17 +59,18 @@ void errors_read(struct mayfly_trace *t, struct chunk_reader *c)
 		return;
 	if (count > t->info.nodes)
 		chunk_fail(c, MAYFLY_E_DAMAGED);
-	if (!chunk_grow(c, &error, &room, 0, count + 1, sizeof(*error)))
+	if (c->error)
 		return;
-	good = read_nodes(t, c, error, (size_t)count);
+	error = chunk_memory(c, count, sizeof(*error));
+	good = error && read_nodes(t, c, error, (size_t)count);
 	for (unsigned k = 0; good && k < ERROR_SUMS; k++)
 		good = read_sum(c, k, error, (size_t)count);
-	if (!good) {
-		free(error);
+	if (!good || !chunk_grow(c, &kept, &room, 0, count + 1, sizeof(*kept)))
 		return;
-	}
+	if (count)
+		memcpy(kept, error, (size_t)count * sizeof(*kept));
 	free(t->sum_error);
-	t->sum_error = error;
+	t->sum_error = kept;
 	t->sum_errors = (size_t)count;
 }
 

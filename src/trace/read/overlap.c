@@ -65,6 +65,9 @@ int overlap_find(struct mayfly_trace *t)
 	if (!t->info.ocaml_interval_bytes ||
 	    (heaps && (!(heaps & malloc_heap) || !(heaps & MAYFLY_HEAPS_OCAML))))
 		return 0;
+	/* Figures would be too large, and nobody could see it. */
+	if (t->lost.names)
+		return MAYFLY_E_DAMAGED;
 	maker = calloc(t->info.frames + 1, 1);
 	t->pool = calloc(t->info.nodes / 8 + 1, 1);
 	if (!maker || !t->pool) {

@@ -8,7 +8,8 @@
  *
  * Opening believes what the index says of each chunk. A cursor that finds something else in a chunk
  * reports that the trace is damaged. Without an index, as when the trace was cut off, opening goes
- * through all events once and also cuts off what is damaged.
+ * through all events once and also cuts off what is damaged. side_chunks.c has what is left out
+ * instead.
  *
  * Hostile input: all memory that depends on the file is taken from a budget of 64 MiB + 4096 times
  * the size of the file, one for opening and another for each cursor.
@@ -31,6 +32,7 @@ struct opening {
 	bool seen_info, indexed, damaged;
 	bool finished; /* the trailer is right */
 	int stopped;   /* why no further chunk was read */
+	size_t sound;  /* a place behind unsound chunks where a sound one is, or the trailer */
 };
 
 static void opening_fail(struct opening *o, int error)
@@ -131,39 +133,88 @@ static bool check_trailer(const struct mayfly_trace *t, size_t index, size_t end
 	       crc == trace_checksum(0, t->data + end, 8) && memcmp(in.at, TRACE_END_MAGIC, 8) == 0;
 }
 
+static void read_contents(struct opening *o, uint32_t type, size_t at)
+{
+	struct chunk_reader *c = &o->tables.chunk;
+
+	if (!o->seen_info && type != TRACE_INFO) {
+		opening_fail(o, MAYFLY_E_DAMAGED);
+	} else if (type == TRACE_INFO) {
+		o->seen_info = true;
+		info_read(&o->tables);
+	} else if (type == TRACE_INDEX) {
+		o->indexed = o->finished && read_index(o);
+		if (o->finished && !o->indexed)
+			opening_fail(o, MAYFLY_E_DAMAGED);
+	} else if (type == TRACE_POOLS) {
+		; /* for readers that do not know pools */
+	} else if (type == TRACE_PROMOTIONS) {
+		promotions_check(c);
+	} else if (type == TRACE_COUNTERS) {
+		counters_read(o->t, c);
+	} else if (type == TRACE_FRAGMENTS) {
+		fragments_read(o->t, c);
+	} else if (type == TRACE_MAPPINGS) {
+		residency_read(o->t, c);
+	} else if (type == TRACE_ERRORS) {
+		errors_read(o->t, c);
+	} else if (!tables_read(&o->tables, type) && !tracks_read(&o->tables, type, at) &&
+		   TRACE_ESSENTIAL(type)) {
+		opening_fail(o, MAYFLY_E_VERSION);
+	}
+}
+
+/* A chunk that the trace can be used without is unsound; `kind` as for side_chunk_lost(). */
+static void lose_chunk(struct opening *o, uint32_t type, size_t at, uint64_t kind)
+{
+	o->tables.chunk.error = 0;
+	side_chunk_lost(o->t, &o->tables.chunk, type, at, kind);
+}
+
 /* One chunk that is not of events. False: it was the last. */
 static bool read_other_chunk(struct opening *o, const struct chunk_header *h, size_t at,
 			     size_t next)
 {
 	struct chunk_reader *c = &o->tables.chunk;
-	bool last = h->type == TRACE_INDEX;
+	uint64_t kind = UINT64_MAX;
 
-	if (!chunk_begin(c, h))
-		return false;
-	if (!o->seen_info && h->type != TRACE_INFO) {
-		opening_fail(o, MAYFLY_E_DAMAGED);
-	} else if (h->type == TRACE_INFO) {
-		o->seen_info = true;
-		info_read(&o->tables);
-	} else if (last) {
+	if (h->type == TRACE_INDEX)
 		o->finished = check_trailer(o->t, at, next);
-		o->indexed = o->finished && read_index(o);
-		o->damaged |= o->finished && !o->indexed;
-	} else if (h->type == TRACE_POOLS) {
-		; /* for readers that do not know pools */
-	} else if (h->type == TRACE_COUNTERS) {
-		counters_read(o->t, c);
-	} else if (h->type == TRACE_FRAGMENTS) {
-		fragments_read(o->t, c);
-	} else if (h->type == TRACE_MAPPINGS) {
-		residency_read(o->t, c);
-	} else if (h->type == TRACE_ERRORS) {
-		errors_read(o->t, c);
-	} else if (!tables_read(&o->tables, h->type) && !tracks_read(&o->tables, h->type, at) &&
-		   TRACE_ESSENTIAL(h->type)) {
-		opening_fail(o, MAYFLY_E_VERSION);
+	if (chunk_begin(c, h)) {
+		struct varint_in first = c->head;
+
+		kind = varint_u(&first);
+		read_contents(o, h->type, at);
 	}
-	return !last;
+	if (c->error && c->error != MAYFLY_E_MEMORY && o->seen_info && side_chunk(o->t, h->type))
+		lose_chunk(o, h->type, at, kind);
+	return h->type != TRACE_INDEX;
+}
+
+/* Whether the trace goes on behind an unsound chunk that it can be used without: behind it, and others
+ * like it, there is a sound one, or the trailer. */
+static bool goes_on(struct opening *o, const struct chunk_header *unsound, size_t at)
+{
+	const struct mayfly_trace *t = o->t;
+	struct chunk_header h = *unsound;
+
+	while (at >= o->sound) { /* else it is known from a chunk before */
+		size_t next = at + TRACE_CHUNK_BYTES + h.stored;
+		int error;
+
+		if (!o->seen_info || !side_chunk(t, h.type))
+			return false;
+		if (h.type == TRACE_INDEX)
+			error = check_trailer(t, at, next) ? 0 : MAYFLY_E_EMPTY;
+		else
+			error = chunk_find(t->data + next, t->size - next, true, &h);
+		if (error && error != MAYFLY_E_DAMAGED)
+			return false;
+		if (!error)
+			o->sound = next;
+		at = error ? next : 0;
+	}
+	return true;
 }
 
 static int read_chunks(struct opening *o)
@@ -178,13 +229,19 @@ static int read_chunks(struct opening *o)
 		size_t next;
 
 		o->stopped = chunk_find(t->data + at, t->size - at, true, &h);
-		if (o->stopped)
+		if (o->stopped && (o->stopped != MAYFLY_E_DAMAGED || !goes_on(o, &h, at)))
 			break;
 		next = at + TRACE_CHUNK_BYTES + h.stored;
-		if (h.type == TRACE_EVENTS && o->seen_info && !t->info.snapshot_ns) {
+		if (o->stopped) {
+			lose_chunk(o, h.type, at, UINT64_MAX);
+			o->finished = h.type == TRACE_INDEX;
+			more = !o->finished;
+		} else if (h.type == TRACE_EVENTS && o->seen_info && !t->info.snapshot_ns) {
 			note_chunk(o, at);
 		} else if (h.type == TRACE_SUMS && o->seen_info) {
-			note_sums(o, at);
+			/* Sums count on from those before. */
+			if (!t->lost.sums)
+				note_sums(o, at);
 		} else {
 			more = read_other_chunk(o, &h, at, next);
 			chunk_end(c);
@@ -348,6 +405,17 @@ static int count_snapshots(struct opening *o)
 	return result == MAYFLY_E_DAMAGED && sound ? 0 : result < 0 ? result : 0;
 }
 
+static int count_sums(struct opening *o)
+{
+	struct mayfly_trace *t = o->t;
+	size_t chunks = t->sums_chunks, sound;
+	int error = sums_count(t, &sound);
+
+	if (!error && sound < chunks && side_chunk(t, TRACE_SUMS))
+		lose_chunk(o, TRACE_SUMS, (size_t)t->sums[sound].offset, UINT64_MAX);
+	return error ? error : o->tables.chunk.error;
+}
+
 /* ---- opening ---- */
 
 static int check_trace_header(const uint8_t *data, size_t size)
@@ -421,15 +489,18 @@ static int open_trace(struct opening *o)
 		add_up_chunks(o);
 	else
 		error = info->snapshot_ns ? count_snapshots(o) : count_events(o);
-	if (!error && !o->indexed)
-		o->damaged |= tracks_cut_unsound(t);
+	if (!error) {
+		tracks_drop_unsound(t, &o->tables.chunk);
+		error = o->tables.chunk.error;
+	}
 	if (!error && (info->mode == MAYFLY_EXACT || info->snapshot_ns))
-		error = sums_count(t);
+		error = count_sums(o);
 	if (!error)
 		error = overlap_find(t);
 	if (!error)
 		errors_find(t);
-	info->complete &= o->finished && !o->damaged;
+	info->whole = info->complete && o->finished && !o->damaged;
+	info->complete = info->whole && !info->bad_chunks;
 	return error;
 }
 
@@ -479,6 +550,7 @@ void mayfly_trace_close(struct mayfly_trace *t)
 	fragments_close(t);
 	residency_close(t);
 	free(t->sum_error);
+	free(t->bad);
 	free(t->pool);
 	free(t->finding);
 	if (t->index)

@@ -4,6 +4,7 @@
  *
  *	trace.c		memory, and what the trace is
  *	reader.c	opening: finds the chunks, counts, cuts off what is damaged
+ *	side_chunks.c	chunks without which a trace can be used, also where they are damaged
  *	info_read.c	INFO
  *	tables_read.c	STRS, MODS, THRD, FRMS, TREE, NAME
  *	cursor.c	events, chunk after chunk
@@ -69,6 +70,16 @@ struct trace_error {
 	} of[ERROR_SUMS];
 };
 
+/* What is missing because its chunk is bad. Numbers that were given there are not known, so later
+ * chunks of the kind cannot go on with them. */
+struct trace_lost {
+	bool names;
+	bool texts, types, labels; /* of track events, and of labels */
+	bool counters;
+	bool sums; /* of events, which tell the same */
+	bool fragments[FRAGMENTS_KINDS], residency[RESIDENCY_MOMENTS];
+};
+
 struct mayfly_trace {
 	const uint8_t *data;
 	size_t size;
@@ -76,6 +87,10 @@ struct mayfly_trace {
 	struct mayfly_info info;
 	struct mayfly_helper helper; /* all zero: none */
 	double ocaml_scale; /* intervals of OCaml's heaps are powers of two times this: 1 to 2 */
+
+	struct mayfly_bad_chunk *bad; /* [info.bad_chunks] */
+	size_t bad_room;
+	struct trace_lost lost;
 
 	uint8_t *pool; /* a bit for each node: overlap.c; NULL: nothing is in the trace twice */
 
@@ -200,9 +215,10 @@ static inline bool trace_leaves_out(const struct mayfly_trace *t)
 /* The state of the tables at a chunk, as events_read() needs it. */
 struct event_context trace_context(const struct mayfly_trace *t, const struct trace_chunk *chunk);
 
-/* Counts the parts of the trace (sums.h): from the heads of the SUMS chunks or, where there is
- * none, by counting the events. Drops SUMS chunks that do not tell inherited blocks apart. */
-int sums_count(struct mayfly_trace *t);
+/* Counts the parts of the trace (sums.h): those of the SUMS chunks or, where there is none, by counting
+ * the events. *sound: the SUMS chunks before the first that is unsound. Where events tell the same, it
+ * drops the others, and all that do not tell inherited blocks apart. */
+int sums_count(struct mayfly_trace *t, size_t *sound);
 
 /* ---- opening ---- */
 
@@ -223,7 +239,8 @@ int64_t chunk_time(struct chunk_reader *c, int64_t count, uint64_t unit);
 
 /* ---- opening, overlap.c ---- */
 
-/* Fills t->pool, once names and heaps are known. 0 or MAYFLY_E_MEMORY. */
+/* Fills t->pool, once names and heaps are known. MAYFLY_E_DAMAGED: which blocks count twice depends on
+ * names that are missing. */
 int overlap_find(struct mayfly_trace *t);
 
 /* Whether all blocks of the trace count now, but some would not if the trace also had the OCaml
@@ -242,6 +259,15 @@ struct late_name {
  * as long as the trace. 0 or MAYFLY_E_MEMORY. */
 int trace_name_late(struct mayfly_trace *t, struct mayfly_location *location,
 		    const struct late_name *name, size_t names);
+
+/* ---- opening: side_chunks.c ---- */
+
+/* Whether a trace can be used without the chunks of this type. */
+bool side_chunk(const struct mayfly_trace *t, uint32_t type);
+/* Remembers that such a chunk at this place is bad. kind: the number at its beginning, UINT64_MAX when
+ * that is unknown. False: c->error. */
+bool side_chunk_lost(struct mayfly_trace *t, struct chunk_reader *c, uint32_t type, size_t at,
+		     uint64_t kind);
 
 /* ---- opening: counters_read.c, errors_read.c, fragments_read.c and residency_read.c ---- */
 

@@ -490,23 +490,12 @@ static void add_part_live(struct sums_cursor *c, const struct sums_part *part)
 		c->most_bytes = part->largest_bytes;
 }
 
-int sums_cursor_next(struct sums_cursor *c, struct sums_part *part)
+/* The next part of those that are loaded. 1, or an error. */
+static int take_part(struct sums_cursor *c, struct sums_part *part)
 {
 	const struct mayfly_info *info = &c->t->info;
-	const struct part_head *h;
+	const struct part_head *h = &c->head[c->part++];
 
-	if (c->error)
-		return c->error;
-	while (c->part == c->parts && c->next_chunk < c->t->sums_chunks)
-		if (load_sums(c))
-			return c->error;
-	if (c->part == c->parts) {
-		if (count_span(c))
-			return c->error;
-		if (!c->parts)
-			return 0;
-	}
-	h = &c->head[c->part++];
 	if (h->from_ns < c->last_ns ||
 	    __builtin_add_overflow(c->end_event, h->events, &c->end_event) ||
 	    (!info->snapshot_ns && c->end_event > info->samples + info->frees))
@@ -531,6 +520,22 @@ int sums_cursor_next(struct sums_cursor *c, struct sums_part *part)
 	c->first += part->nodes;
 	add_part_live(c, part);
 	return 1;
+}
+
+int sums_cursor_next(struct sums_cursor *c, struct sums_part *part)
+{
+	if (c->error)
+		return c->error;
+	while (c->part == c->parts && c->next_chunk < c->t->sums_chunks)
+		if (load_sums(c))
+			return c->error;
+	if (c->part == c->parts) {
+		if (count_span(c))
+			return c->error;
+		if (!c->parts)
+			return 0;
+	}
+	return take_part(c, part);
 }
 
 /* Looks at the heads alone: a part with a new maximum of live bytes ends where they reach it. 1:
@@ -576,56 +581,76 @@ int sums_find_peak(const struct mayfly_trace *t, uint64_t most, struct sums_part
 	return result;
 }
 
-/* The parts in the heads, the events in them, and whether inherited blocks are told apart. False: a
- * head is wrong. */
-static bool count_heads(struct sums_cursor *c, size_t *parts, uint64_t *events, bool *inherited)
+/* Whether a chunk of events ends behind this number of events. */
+static bool ends_with_events(const struct mayfly_trace *t, uint64_t events)
 {
-	struct chunk_header h;
+	size_t low = 0, high = t->chunks;
 
-	*parts = 0;
-	*events = 0;
-	*inherited = false;
-	for (size_t i = 0; i < c->t->sums_chunks; i++) {
-		uint64_t offset = c->t->sums[i].offset;
-		bool sound = !chunk_find(c->t->data + offset, c->t->size - offset, false, &h) &&
-			     chunk_begin(&c->chunk, &h) && read_sums_head(c) &&
-			     chunk_columns(&c->chunk, KNOWN_COLUMNS);
+	while (low < high) {
+		size_t i = low + (high - low) / 2;
 
-		*inherited |= sound && c->chunk.column[COLUMN_SUM_INHERITED].present;
-		chunk_end(&c->chunk);
-		if (!sound)
-			return false;
-		for (size_t k = 0; k < c->parts; k++)
-			*events += c->head[k].events;
-		*parts += c->parts;
+		if (t->chunk[i].first_event + t->chunk[i].events < events)
+			low = i + 1;
+		else
+			high = i;
 	}
-	c->parts = 0;
-	return true;
+	return !events ||
+	       (low < t->chunks && t->chunk[low].first_event + t->chunk[low].events == events);
 }
 
-int sums_count(struct mayfly_trace *t)
+/* Goes through all SUMS chunks, and counts their parts. Returns the number of those before the first
+ * that is unsound. *inherited: whether inherited blocks are told apart. */
+static size_t count_parts(struct sums_cursor *c, size_t *parts, bool *inherited)
+{
+	const struct mayfly_trace *t = c->t;
+	struct sums_part part;
+	size_t sound = 0;
+
+	*parts = 0;
+	*inherited = false;
+	for (; sound < t->sums_chunks && !load_sums(c); sound++) {
+		size_t here = c->parts;
+
+		*inherited |= c->chunk.column[COLUMN_SUM_INHERITED].present;
+		while (c->part < c->parts)
+			if (take_part(c, &part) != 1)
+				return sound;
+		if (!t->info.snapshot_ns && !ends_with_events(t, c->end_event))
+			return sound;
+		*parts += here;
+	}
+	return sound;
+}
+
+int sums_count(struct mayfly_trace *t, size_t *sound)
 {
 	struct sums_cursor *c;
 	struct sums_part part;
-	uint64_t events;
 	bool inherited, whole;
 	int result = sums_cursor_open(t, &c);
 
+	*sound = t->sums_chunks;
 	if (result)
 		return result;
-	whole = count_heads(c, &t->parts, &events, &inherited);
+	*sound = count_parts(c, &t->parts, &inherited);
+	whole = *sound == t->sums_chunks;
+	/* Snapshots have nothing else: a walk will say what is wrong. */
+	if (!t->info.snapshot_ns)
+		t->sums_chunks = *sound;
 	/* Older versions did not tell inherited blocks apart. Events do; snapshots have none. */
 	if (whole && t->info.inherited && !inherited) {
 		t->info.inherited_allocated = t->info.snapshot_ns != 0;
 		t->sums_chunks = t->info.snapshot_ns ? t->sums_chunks : 0;
 		whole = t->info.snapshot_ns != 0;
 	}
-	if (!whole || (!t->info.snapshot_ns && events != t->info.samples + t->info.frees)) {
-		/* The end is missing; or a walk will say what is wrong. */
-		c->parts = 0;
-		for (t->parts = 0; (result = sums_cursor_next(c, &part)) == 1;)
+	result = c->error == MAYFLY_E_MEMORY ? c->error : 0;
+	if (!result && !t->info.snapshot_ns &&
+	    (!whole || c->end_event != t->info.samples + t->info.frees)) {
+		sums_cursor_close(c);
+		result = sums_cursor_open(t, &c);
+		for (t->parts = 0; !result && sums_cursor_next(c, &part) == 1;)
 			t->parts++;
 	}
 	sums_cursor_close(c);
-	return result == MAYFLY_E_MEMORY ? result : 0;
+	return result;
 }

@@ -59,7 +59,7 @@ void tables_read_texts(struct table_reader *r, const char ***text, size_t *texts
 	bytes = chunk_bytes(&r->chunk, COLUMN_STRING_BYTES, &size);
 	if (!bytes)
 		return;
-	if (size && bytes[size - 1]) {
+	if (count > size || (size && bytes[size - 1])) {
 		tables_damaged(r);
 		return;
 	}
@@ -379,32 +379,45 @@ static void read_tree(struct table_reader *r)
 
 /* ---- names ---- */
 
-static void read_module_names(struct table_reader *r, uint64_t unit)
+/* What NAME says, all of which is read before any of it counts: where it is damaged, the trace goes
+ * without names. */
+struct read_names {
+	const uint32_t *problem; /* string, of each module */
+	int64_t *to_ns;
+	uint32_t *renamed; /* 1 + string, of each thread; 0: the name stays */
+	const uint64_t *listed;
+	const struct frame_key *key;
+};
+
+static void read_module_names(struct table_reader *r, uint64_t unit, struct read_names *n)
 {
 	struct mayfly_trace *t = r->t;
 	size_t count = t->info.modules;
 	const uint64_t *to = chunk_numbers(&r->chunk, COLUMN_MODULE_TO, count);
-	const uint32_t *problem = string_column(r, COLUMN_MODULE_PROBLEM, count);
 
+	n->problem = string_column(r, COLUMN_MODULE_PROBLEM, count);
+	n->to_ns = chunk_memory(&r->chunk, count, sizeof(*n->to_ns));
 	for (size_t i = 0; !r->chunk.error && i < count; i++) {
-		struct mayfly_module *m = &t->module[i];
+		int64_t ns = to[i]
+				 ? chunk_time(&r->chunk, (int64_t)varint_unzigzag(to[i] - 1), unit)
+				 : INT64_MAX;
 
-		m->problem = t->string[problem[i]];
-		if (to[i])
-			m->to_ns = m->from_ns +
-				   chunk_time(&r->chunk, (int64_t)varint_unzigzag(to[i] - 1), unit);
+		n->to_ns[i] = ns;
+		if (to[i] && __builtin_add_overflow(t->module[i].from_ns, ns, &n->to_ns[i]))
+			tables_damaged(r);
 	}
 }
 
-static void read_thread_names(struct table_reader *r)
+static void read_thread_names(struct table_reader *r, struct read_names *n)
 {
-	struct mayfly_trace *t = r->t;
-	const uint64_t *code = chunk_numbers(&r->chunk, COLUMN_THREAD_RENAMED, t->info.threads);
+	size_t count = r->t->info.threads;
+	const uint64_t *code = chunk_numbers(&r->chunk, COLUMN_THREAD_RENAMED, count);
 	struct reference name = {.r = r};
 
-	for (size_t i = 0; !r->chunk.error && i < t->info.threads; i++)
+	n->renamed = chunk_memory(&r->chunk, count, sizeof(*n->renamed));
+	for (size_t i = 0; !r->chunk.error && i < count; i++)
 		if (code[i])
-			t->thread[i].name = t->string[read_reference(&name, code[i] - 1)];
+			n->renamed[i] = 1 + read_reference(&name, code[i] - 1);
 }
 
 static void read_locations(struct table_reader *r, size_t count)
@@ -420,6 +433,8 @@ static void read_locations(struct table_reader *r, size_t count)
 	const uint64_t *respelled = chunk_numbers(c, COLUMN_LOCATION_RESPELLED, count);
 	uint32_t *last = chunk_memory(c, t->strings, sizeof(*last));
 
+	if (c->error)
+		return;
 	t->location = trace_keep(t, c, count, sizeof(*t->location));
 	for (size_t i = 0; !c->error && i < count; i++) {
 		struct mayfly_location *l = &t->location[i];
@@ -465,24 +480,33 @@ static uint32_t jit_module(const struct mayfly_trace *t)
 	return jit < t->info.modules ? (uint32_t)jit : UINT32_MAX;
 }
 
-static void set_frame_names(struct table_reader *r, size_t locations)
+static void read_frame_names(struct table_reader *r, size_t locations, struct read_names *n)
 {
-	struct mayfly_trace *t = r->t;
-	size_t count = t->info.frames, used = 0;
-	uint32_t jit = jit_module(t);
-	const uint64_t *listed = chunk_numbers(&r->chunk, COLUMN_FRAME_LOCATIONS, count);
-	const struct frame_key *key = sorted_frames(r);
+	size_t count = r->t->info.frames, used = 0;
 
+	n->listed = chunk_numbers(&r->chunk, COLUMN_FRAME_LOCATIONS, count);
+	n->key = sorted_frames(r);
 	for (size_t i = 0; !r->chunk.error && i < count; i++) {
-		struct mayfly_frame *f = &t->frame[key[i].index];
-
-		if (listed[i] > locations - used) {
+		if (n->listed[i] > locations - used)
 			tables_damaged(r);
-			return;
-		}
-		if (!listed[i])
+		else
+			used += (size_t)n->listed[i];
+	}
+	if (used != locations)
+		tables_damaged(r);
+}
+
+static void set_frame_names(struct mayfly_trace *t, const struct read_names *n)
+{
+	uint32_t jit = jit_module(t);
+	size_t used = 0;
+
+	for (size_t i = 0; i < t->info.frames; i++) {
+		struct mayfly_frame *f = &t->frame[n->key[i].index];
+
+		if (!n->listed[i])
 			continue;
-		f->locations = (size_t)listed[i];
+		f->locations = (size_t)n->listed[i];
 		f->location = t->location + used;
 		for (size_t k = 0; k < f->locations; k++)
 			t->location[used + k].inlined ^= k + 1 < f->locations;
@@ -492,8 +516,18 @@ static void set_frame_names(struct table_reader *r, size_t locations)
 			f->module = jit;
 		t->info.frames_symbolized += *f->location->function != 0;
 	}
-	if (used != locations)
-		tables_damaged(r);
+}
+
+static void set_names(struct mayfly_trace *t, const struct read_names *n)
+{
+	for (size_t i = 0; i < t->info.modules; i++) {
+		t->module[i].problem = t->string[n->problem[i]];
+		t->module[i].to_ns = n->to_ns[i];
+	}
+	for (size_t i = 0; i < t->info.threads; i++)
+		if (n->renamed[i])
+			t->thread[i].name = t->string[n->renamed[i] - 1];
+	set_frame_names(t, n);
 }
 
 static void note_table_strings(struct table_reader *r)
@@ -506,6 +540,7 @@ static void read_name_chunk(struct table_reader *r)
 {
 	size_t locations = read_count(r, 0);
 	uint64_t unit = chunk_unit(&r->chunk);
+	struct read_names n;
 
 	if (r->named)
 		tables_damaged(r);
@@ -513,12 +548,12 @@ static void read_name_chunk(struct table_reader *r)
 	r->named = true;
 	if (!chunk_columns(&r->chunk, 0x15aaaa))
 		return;
-	read_module_names(r, unit);
-	read_thread_names(r);
-	if (r->chunk.error)
-		return;
+	read_module_names(r, unit, &n);
+	read_thread_names(r, &n);
+	read_frame_names(r, locations, &n);
 	read_locations(r, locations);
-	set_frame_names(r, locations);
+	if (!r->chunk.error)
+		set_names(r->t, &n);
 }
 
 /* ---- all of them ---- */

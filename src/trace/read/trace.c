@@ -79,6 +79,7 @@ struct event_context trace_context(const struct mayfly_trace *t, const struct tr
 	    .threads = chunk->threads,
 	    .frames = chunk->frames,
 	    .label_sets = (uint32_t)t->info.label_sets,
+	    .labels_lost = t->lost.labels,
 	    .exact = t->info.mode == MAYFLY_EXACT,
 	};
 }

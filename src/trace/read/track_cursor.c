@@ -282,17 +282,22 @@ int track_cursor_load(struct mayfly_track_cursor *c)
 {
 	const struct mayfly_trace *t = c->t;
 	const struct trace_tracks *chunk = &t->track[c->next_chunk++];
+	const uint64_t last_ns = c->last_ns, last_at = c->last_at;
 	struct chunk_header h;
 
 	chunk_end(&c->chunk);
 	c->events = c->event = 0;
+	c->chunk.error = 0;
 	if (chunk_find(t->data + chunk->offset, t->size - (size_t)chunk->offset, false, &h))
 		track_wrong(c);
 	else if (chunk_begin(&c->chunk, &h))
 		read_track_chunk(c, chunk);
 	c->error = c->chunk.error;
-	if (c->error)
+	if (c->error) {
 		c->events = 0;
+		c->last_ns = last_ns;
+		c->last_at = last_at;
+	}
 	return c->error;
 }
 

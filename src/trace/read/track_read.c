@@ -114,9 +114,10 @@ static void read_track_types(struct table_reader *r)
 	for (size_t i = 0; i < count; i++)
 		if (!read_type(r, &c, i, &t->track_type[t->info.track_types + i]))
 			return;
-	if (c.used != c.all_fields)
+	if (c.used == c.all_fields)
+		t->info.track_types += count;
+	else
 		tables_damaged(r);
-	t->info.track_types += count;
 }
 
 /* ---- labels ---- */
@@ -190,22 +191,22 @@ static void read_label_sets(struct table_reader *r)
 	count = chunk_numbers(&r->chunk, COLUMN_SET_LABELS, sets);
 	key = text_column(r, COLUMN_LABEL_KEY, labels);
 	value = text_column(r, COLUMN_LABEL_VALUE, labels);
+	for (size_t i = 0; !r->chunk.error && i < sets; i++) {
+		if (count[i] > TRACE_MAX_LABELS || count[i] > labels - used)
+			tables_damaged(r);
+		used += (size_t)count[i];
+	}
+	if (used != labels)
+		tables_damaged(r);
 	if (!tables_grow(r, &t->label_set, &t->label_set_room, t->info.label_sets, sets,
 			 sizeof(*t->label_set)) ||
 	    !tables_grow(r, &t->label, &t->label_room, t->labels, labels, sizeof(*t->label)))
 		return;
+	used = 0;
 	for (size_t i = 0; i < sets; i++) {
-		if (count[i] > TRACE_MAX_LABELS || count[i] > labels - used) {
-			tables_damaged(r);
-			return;
-		}
 		t->label_set[t->info.label_sets + i] =
 		    (struct trace_labels){t->labels + used, (size_t)count[i], ""};
 		used += (size_t)count[i];
-	}
-	if (used != labels) {
-		tables_damaged(r);
-		return;
 	}
 	for (size_t i = 0; i < labels; i++)
 		t->label[t->labels + i] = (struct mayfly_label){t->text[key[i]], t->text[value[i]]};
@@ -235,35 +236,55 @@ void tracks_cut(struct mayfly_trace *t, size_t count)
 		t->info.track_events -= t->track[--t->tracks].events;
 }
 
-bool tracks_cut_unsound(struct mayfly_trace *t)
+void tracks_drop_unsound(struct mayfly_trace *t, struct chunk_reader *r)
 {
 	struct mayfly_track_cursor *c;
-	size_t sound;
+	size_t sound = 0, chunks = t->tracks;
+	uint64_t events = 0;
 
-	if (!t->tracks)
-		return false;
-	sound = 0;
-	if (mayfly_track_cursor_open(t, &c) == 0)
-		while (sound < t->tracks && track_cursor_load(c) == 0)
-			sound++;
+	if (!chunks)
+		return;
+	r->error = mayfly_track_cursor_open(t, &c);
+	for (size_t i = 0; i < chunks && !r->error; i++) {
+		int error = track_cursor_load(c);
+
+		if (!error) {
+			events += t->track[i].events;
+			t->track[sound++] = t->track[i];
+		} else if (error == MAYFLY_E_MEMORY) {
+			r->error = error;
+		} else {
+			side_chunk_lost(t, r, TRACE_TRACK, t->track[i].offset, UINT64_MAX);
+		}
+	}
 	mayfly_track_cursor_close(c);
-	if (sound == t->tracks)
-		return false;
-	tracks_cut(t, sound);
-	return true;
+	t->tracks = sound;
+	t->info.track_events = events;
 }
 
+/* Where one of text, type or labl is missing, those after it would get its numbers. */
 bool tracks_read(struct table_reader *r, uint32_t type, size_t at)
 {
+	struct mayfly_trace *t = r->t;
+
 	switch (type) {
 	case TRACE_TEXTS:
-		tables_read_texts(r, &r->t->text, &r->t->texts, &r->t->text_room);
+		if (t->lost.texts)
+			tables_damaged(r);
+		else
+			tables_read_texts(r, &t->text, &t->texts, &t->text_room);
 		return true;
 	case TRACE_TRACK_TYPES:
-		read_track_types(r);
+		if (t->lost.types)
+			tables_damaged(r);
+		else
+			read_track_types(r);
 		return true;
 	case TRACE_LABELS:
-		read_label_sets(r);
+		if (t->lost.labels)
+			tables_damaged(r);
+		else
+			read_label_sets(r);
 		return true;
 	case TRACE_TRACK:
 		note_tracks(r, at);

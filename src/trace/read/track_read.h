@@ -16,14 +16,16 @@ bool tracks_read_begin(struct table_reader *r); /* false: r->chunk.error */
  * r->chunk.error tells how it went. False: it is of another type. at: of its header in the file. */
 bool tracks_read(struct table_reader *r, uint32_t type, size_t at);
 
-/* Without an index: cuts the trak chunks off before the first unsound one. True: it did. */
-bool tracks_cut_unsound(struct mayfly_trace *t);
+/* After all chunks: leaves out the trak chunks that are damaged, or refer to what is missing. r->error
+ * tells how it went. */
+void tracks_drop_unsound(struct mayfly_trace *t, struct chunk_reader *r);
 /* Keeps the first `count` of them. */
 void tracks_cut(struct mayfly_trace *t, size_t count);
 
 void tracks_close(struct mayfly_trace *t);
 
-/* The cursor's next chunk, which there is: checks all of it. 0 or an error. */
+/* The cursor's next chunk, which there is: checks all of it. 0 or an error, after which the chunk after
+ * it can be loaded. */
 int track_cursor_load(struct mayfly_track_cursor *cursor);
 
 #endif

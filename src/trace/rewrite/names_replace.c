@@ -60,6 +60,8 @@ static int see_names(struct replacing *p, size_t at, size_t size)
 
 	p->name_at = at;
 	p->name_size = size;
+	if (p->t->lost.names)
+		return 0;
 	varint_u(&p->chunk.head);
 	varint_u(&p->chunk.head);
 	if (!chunk_columns(&p->chunk, 1ull << COLUMN_THREAD_RENAMED | 0x15aaaa))
@@ -112,7 +114,7 @@ static int find_chunks(struct replacing *p)
 
 		if (chunk_find(p->t->data + at, size - at, false, &h))
 			return MAYFLY_E_EMPTY;
-		if (h.type == TRACE_STRINGS || h.type == TRACE_NAMES) {
+		if (h.type == TRACE_STRINGS || (h.type == TRACE_NAMES && !p->t->lost.names)) {
 			if (chunk_begin(&p->chunk, &h))
 				error = see_chunk(p, &h, at, &strings);
 			chunk_end(&p->chunk);
