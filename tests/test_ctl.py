@@ -44,6 +44,19 @@ def megabytes(trace, function):
     return 0
 
 
+@case
+def an_older_trace_has_the_name():
+    """What is steered is the recording that goes on; its own trace comes at its end."""
+    with Folder() as here:
+        for _ in range(2):
+            with running(here) as told:
+                told.tell("a", 1)
+                recording = status(here / "t.mayfly")
+                same((recording["state"], recording["pid"]), ("on", status(recording["pid"])["pid"]), recording)
+                ctl(here / "t.mayfly", "mark", "here")
+        check(b"neither" in run([MAYFLY, "ctl", here / "t.mayfly", "status"]).err, "a finished one is steered")
+
+
 @cases([["-i", "64K"], ["-x"]])
 def off_and_on(options):
     """Blocks from between are in no figure; those from before and afterwards are."""

@@ -189,7 +189,7 @@ static bool find_recording(struct ctl *c, const char *named)
 	const char *why;
 	bool goes_on;
 
-	c->spool = ongoing_find(named, &goes_on, &why);
+	c->spool = ongoing_find_unfinished(named, &goes_on, &why);
 	if (why)
 		return cli_fail("process %s: %s", named, why);
 	if (!c->spool)

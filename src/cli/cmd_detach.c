@@ -84,7 +84,7 @@ static bool still_recorded(const char *named)
 {
 	const char *why;
 	bool goes_on;
-	char *spool = ongoing_find(named, &goes_on, &why);
+	char *spool = ongoing_find_unfinished(named, &goes_on, &why);
 
 	free(spool);
 	return spool && goes_on;
@@ -146,7 +146,7 @@ static int detach(const struct detach_command *d, const char *named, pid_t pid)
 {
 	const char *why;
 	bool goes_on;
-	char *spool = ongoing_find(named, &goes_on, &why);
+	char *spool = ongoing_find_unfinished(named, &goes_on, &why);
 	uint32_t attached = spool ? attached_of(spool) : 0;
 	pid_t recorder = attached ? recorder_of_all(spool) : 0;
 	int status;

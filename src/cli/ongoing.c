@@ -174,6 +174,18 @@ char *ongoing_find(const char *named, bool *still, const char **why)
 	return spool;
 }
 
+char *ongoing_find_unfinished(const char *named, bool *still, const char **why)
+{
+	char *found = ongoing_find(named, still, why), *spool;
+
+	if (found || *why || asprintf(&spool, "%s" SPOOL_ENDING, named) < 0)
+		return found;
+	if (access(spool, F_OK) == 0)
+		found = ongoing_find(spool, still, why);
+	free(spool);
+	return found;
+}
+
 /* ---- a look ---- */
 
 /* 0 or an error of live_trace_open(). */

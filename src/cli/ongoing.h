@@ -17,6 +17,9 @@
  * shown, or is NULL.
  */
 char *ongoing_find(const char *named, bool *still, const char **why);
+/* The same where a finished trace cannot be meant: one of an earlier recording may be there with the name
+ * that this one's will have. */
+char *ongoing_find_unfinished(const char *named, bool *still, const char **why);
 /* The spool of a process: the first one that it has mapped. NULL: *why there is none. */
 char *ongoing_of_process(long pid, const char **why);
 

@@ -124,7 +124,7 @@ static bool follow_one(struct rounds *r, const char *named)
 {
 	bool still, good;
 	const char *why;
-	char *spool = ongoing_find(named, &still, &why);
+	char *spool = ongoing_find_unfinished(named, &still, &why);
 
 	if (spool)
 		good = follow(r, spool, is_number(named) ? atoi(named) : 0);
