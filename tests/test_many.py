@@ -74,6 +74,15 @@ def broken_files_are_left_out():
 
 
 @case
+def a_pattern_without_files_is_no_file():
+    """Whatever is asked: there is nothing to combine."""
+    for options in [], ["--by", "function"], ["--json", "--by", "stack"]:
+        done = run([MAYFLY, "report", *options, "nosuch/*.mayfly"])
+        same((done.code, done.err.count(b"\n")), (1, 1), done)
+        check(b"nosuch/*.mayfly: no such file" in done.err, done)
+
+
+@case
 def pipes():
     """One that is named is read; one that lies in a folder is none of the traces."""
     with Folder() as here, Folder() as other:

@@ -74,9 +74,21 @@ static bool is_pattern(const char *path)
 	return !server_url_is(path) && strpbrk(path, "*?[") && stat(path, &status) != 0;
 }
 
+/* One that no file has is the name of a file that is not there. */
+static bool is_pattern_of_files(const char *path)
+{
+	glob_t found;
+	bool any = is_pattern(path) && glob(path, 0, NULL, &found) == 0;
+
+	if (any)
+		globfree(&found);
+	return any;
+}
+
 bool report_is_many(int count, char **path)
 {
-	return count > 1 || (count == 1 && (is_pattern(*path) || is_folder_of_traces(*path)));
+	return count > 1 ||
+	       (count == 1 && (is_pattern_of_files(*path) || is_folder_of_traces(*path)));
 }
 
 /* A name in a folder may contain what is special in a pattern. */
