@@ -179,6 +179,8 @@ static void close_mapping(struct mappings *m, const struct memory_mapping *after
 
 	if (!m->any)
 		return;
+	if (p->resident > p->end - p->start) /* part of it is in rows before */
+		p->resident = p->end - p->start;
 	refine(m, after);
 	if (p->is_file && p->access[2] == 'x')
 		snprintf(m->module, sizeof(m->module), "%s", p->name);
@@ -234,8 +236,6 @@ static bool follows(struct mappings *m, struct memory_mapping *next)
 		return true;
 	if (counts) {
 		now->end = next->start;
-		if (now->resident > now->end - now->start)
-			now->resident = now->end - now->start;
 	} else if (next->start < m->before->end) {
 		next->start = m->before->end;
 	}
