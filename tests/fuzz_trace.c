@@ -22,6 +22,14 @@ static void look(const struct mayfly_trace *t)
 	size_t sum = strlen(info->program) + strlen(info->note) + strlen(info->off_text);
 	volatile size_t sink;
 
+	if (info->complete != (info->whole && !info->bad_chunks))
+		abort();
+	for (size_t i = 0; i < info->bad_chunks; i++) {
+		const struct mayfly_bad_chunk *bad = mayfly_trace_bad_chunk(t, i);
+
+		if (strlen(bad->type) > 4 || !*bad->holds || bad->offset >= info->file_bytes)
+			abort();
+	}
 	for (size_t i = 0; i < info->command_count; i++)
 		sum += strlen(info->command[i]);
 	for (size_t i = 0; i < info->modules; i++) {
@@ -101,16 +109,18 @@ static void walk_tracks(const struct mayfly_trace *t)
 	struct mayfly_track_cursor *c;
 	struct mayfly_track_event e;
 	int64_t last = INT64_MIN;
-	uint64_t before = 0;
+	uint64_t before = 0, events = 0;
+	int more;
 
 	if (mayfly_track_cursor_open(t, &c))
 		return;
-	while (mayfly_track_cursor_next(c, &e) == 1) {
+	while ((more = mayfly_track_cursor_next(c, &e)) == 1) {
 		const struct mayfly_track_type *type = mayfly_trace_track_type(t, e.type);
 
 		if (!type || e.thread >= info->threads || e.node >= info->nodes ||
 		    e.time_ns < last || e.events_before < before || e.values > type->fields)
 			abort();
+		events++;
 		last = e.time_ns;
 		before = e.events_before;
 		for (size_t i = 0; i < e.values; i++)
@@ -118,6 +128,9 @@ static void walk_tracks(const struct mayfly_trace *t)
 			    strlen(e.value[i].text) > info->file_bytes * 4096)
 				abort();
 	}
+	/* Opening has left out what is damaged. */
+	if (more != MAYFLY_E_MEMORY && (more || events != info->track_events))
+		abort();
 	mayfly_track_cursor_close(c);
 }
 

@@ -542,7 +542,7 @@ static void read_name_chunk(struct table_reader *r)
 	uint64_t unit = chunk_unit(&r->chunk);
 	struct read_names n;
 
-	if (r->named)
+	if (r->named || r->t->lost.names)
 		tables_damaged(r);
 	note_table_strings(r);
 	r->named = true;

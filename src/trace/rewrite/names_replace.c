@@ -58,6 +58,8 @@ static int see_names(struct replacing *p, size_t at, size_t size)
 {
 	const uint64_t *code;
 
+	if (p->name_size)
+		return MAYFLY_E_DAMAGED; /* one of them counts, the others are bad chunks */
 	p->name_at = at;
 	p->name_size = size;
 	if (p->t->lost.names)
