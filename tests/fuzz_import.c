@@ -102,7 +102,7 @@ static void read_it(const struct trace_buffer *out)
 	struct mayfly_summary s;
 	struct mayfly_trace *t;
 
-	if (mayfly_trace_open(out->bytes, out->used, &t))
+	if (mayfly_trace_open(out->bytes, out->used, &t) || mayfly_trace_info(t)->bad_chunks)
 		abort();
 	if (mayfly_trace_summary(t, &s))
 		abort();

@@ -67,7 +67,7 @@ static void check(const uint8_t *bytes, size_t size)
 	struct mayfly_event e;
 	uint64_t allocs = 0, frees = 0;
 
-	if (mayfly_trace_open(bytes, size, &t))
+	if (mayfly_trace_open(bytes, size, &t) || mayfly_trace_info(t)->bad_chunks)
 		abort();
 	if (mayfly_cursor_open(t, &c))
 		abort();

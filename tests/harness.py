@@ -255,6 +255,7 @@ def sane(trace, samples=1, allow_drops=False):
     check(facts["samples"] >= samples, "only", facts["samples"], "samples, expected", samples)
     check(facts["frees"] <= facts["samples"], "more frees than samples", facts)
     check(facts["duration_ns"] >= 0, "ends before it begins", facts)
+    check("damaged" not in facts, "written damaged:", facts.get("damaged"))
     if not allow_drops:
         # Another tool's file does not say.
         foreign = bool(facts.get("absent"))
