@@ -80,8 +80,7 @@ static void convert(struct memtrace_reader *r)
 	size_t written = 0;
 
 	if (memtrace_to_trace(r, trace_buffer_sink, &out, &counts) == 0) {
-		if (mayfly_trace_open(out.bytes, out.used, &t) ||
-		    mayfly_trace_info(t)->bad_chunks)
+		if (mayfly_trace_open(out.bytes, out.used, &t) || mayfly_trace_info(t)->bad_chunks)
 			abort();
 		if (mayfly_trace_info(t)->samples != counts.blocks ||
 		    mayfly_trace_info(t)->frees != counts.frees)

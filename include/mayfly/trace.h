@@ -18,8 +18,8 @@
  * Compatibility: a program that was built with one version of libmayfly-trace.so.1 runs with every
  * later one. For that, structs that only the library allocates, and hands out by a pointer to one
  * (mayfly_info, mayfly_bad_chunk, mayfly_module, mayfly_thread, mayfly_frame, mayfly_counter,
- * mayfly_track_type and all results of queries) may get members at their end: do not copy them, make arrays of them, or use
- * their sizeof. struct mayfly_query uses up its `reserved` words, which mayfly_query_defaults() sets.
+ * mayfly_track_type and all results of queries) may get members at their end: do not copy them, make
+ * arrays of them, or use their sizeof. struct mayfly_query uses up its `reserved` words, which mayfly_query_defaults() sets.
  * All others keep their size and members: elements of arrays (rows, places, locations), and those
  * that a caller provides (mayfly_event, mayfly_summary). Enums may get values at their end.
  */
