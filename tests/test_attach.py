@@ -9,7 +9,7 @@ import subprocess
 
 from harness import (AGENT, MAYFLY, PYTHON, TIMEOUT, Folder, Skip, case, cases, check, environment, functions_of, info,
                      main, need, program, report, run, same, wait_until)
-from told import Told
+from told import CROWD, Told, crowd_allocated
 
 LIBRARY = os.path.join(os.path.dirname(AGENT), "libmayfly-attach.so")
 
@@ -370,6 +370,23 @@ def recorded_already():
             done = run([MAYFLY, "detach", str(inside)])
             same((done.code, b"mayfly record" in done.err), (1, True), done)
             recorder.stdin.close()
+
+
+@case
+def no_bytes_lost_between():
+    """Threads that were recorded before keep their place; nothing is lost where an attachment begins."""
+    need_attach()
+    with Folder() as here, started(program("crowd"), str(CROWD)) as process:
+        crowd = Told(process)
+        traces = [here / ("%d.mayfly" % i) for i in range(6)]
+        for i, trace in enumerate(traces):
+            with attached(process, "-q", "-i", "16K" if i % 2 else "128K", "-o", trace):
+                crowd.tell("a", 200)
+            crowd.tell("b", 50 * i)
+        process.stdin.close()
+        same(process.wait(), 0)
+        crowd_allocated(traces, 6 * 200)
+        crowd_allocated(traces, 0, "site_b")
 
 
 @case

@@ -7,16 +7,16 @@ import subprocess
 
 from harness import (AGENT, MAYFLY, Folder, as_json, case, cases, check, environment, functions_of, info, main,
                      program, run, same, wait_until)
-from told import Told, told_program
+from told import CROWD, Told, crowd_allocated, told_program
 
 NAME = "ctl%d" % os.getpid()  # of the program: --all finds no other
 
 
 @contextlib.contextmanager
-def running(here, *options):
+def running(here, *options, command=None):
     """The program, recorded; its trace is here / "t.mayfly" afterwards."""
     with subprocess.Popen([MAYFLY, "record", "-q", "-o", here / "t.mayfly", *options, "--",
-                           told_program(here, NAME)],
+                           *(command or [told_program(here, NAME)])],
                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()) as process:
         yield Told(process)
         process.stdin.close()
@@ -95,6 +95,32 @@ def interval():
         same(megabytes(here / "t.mayfly", "keep_a"), 20)
         check(300 < megabytes(here / "t.mayfly", "keep_b") < 500, "a coarse estimate")
         check(info(here / "t.mayfly")["samples"] < 20 + 400 + 40, "no coarser than before")
+
+
+@cases([["--sampler", "stratified"], ["--sampler", "poisson"], ["--overhead", "50%"]])
+def changes_cost_no_bytes(options):
+    """Many threads and many changes: what a thread loses at each would add up."""
+    with Folder() as here:
+        with running(here, "-i", "512K", *options, command=[program("crowd"), str(CROWD)]) as told:
+            for phase in range(9):
+                told.tell("a", 300)
+                ctl(here / "t.mayfly", "interval", "512K" if phase % 2 else "64K")
+        crowd_allocated([here / "t.mayfly"], 9 * 300)
+
+
+@cases(["stratified", "poisson"])
+def from_on_to_off(sampler):
+    """What is allocated after recording is switched on counts from the first byte, what is not until then."""
+    with Folder() as here:
+        with running(here, "-i", "16K", "--sampler", sampler, command=[program("crowd"), str(CROWD)]) as told:
+            for _ in range(4):
+                told.tell("a", 200)
+                ctl(here / "t.mayfly", "off")
+                told.tell("b", 300)
+                ctl(here / "t.mayfly", "on")
+            told.tell("a", 200)
+        crowd_allocated([here / "t.mayfly"], 5 * 200)
+        crowd_allocated([here / "t.mayfly"], 0, "site_b")
 
 
 @cases([["-i", "64K"], ["-x"], ["-i", "64K", "--follow"], ["-x", "--snapshots=10ms"]])

@@ -383,7 +383,7 @@ static void run_thread(struct run *run, const struct stream *s, int thread,
 
 	sampler_init(&state, (uint32_t)plan->sampler, log2, random_bits());
 	if (plan->way == ADAPTIVE)
-		sampler_begin_budget(&state);
+		sampler_set_limited(&state, true);
 	for (size_t k = 0; k < s->blocks[thread]; k++) {
 		const struct block *b = &s->block[thread][k];
 		int32_t hits;

@@ -231,16 +231,14 @@ enum change { NO_CHANGE, INTERVALS, BUDGETS, CHANGES };
 
 static void change_rule(struct sampler *s, enum change change, int i)
 {
-	struct sampler_budget b = {0};
-
 	if (change == NO_CHANGE || i % 3001 != 3000)
 		return;
 	if (change == INTERVALS)
 		sampler_set_interval(s, 13 + (uint32_t)(i / 3001) * 5 % 7);
 	else if (s->limited)
-		sampler_end_budget(s, &b);
+		sampler_set_limited(s, false);
 	else
-		sampler_begin_budget(s);
+		sampler_set_limited(s, true);
 }
 
 /* Fills squares[] with the mean squared errors of all callers. */
@@ -257,7 +255,7 @@ static void study_pattern(enum pattern pattern, enum change change, bool limited
 
 		sampler_init(&s, SAMPLER_STRATIFIED, 16, run * 2 + limited);
 		if (limited)
-			sampler_begin_budget(&s);
+			sampler_set_limited(&s, true);
 		for (int i = 0; i < STEPS; i++) {
 			struct step step = program_step(pattern, i, &random);
 			int32_t hits = allocate_from(&s, step.size, 0x1000 + 16 * step.caller);
@@ -369,7 +367,8 @@ static void test_exponential(void)
 	      log_squares / n);
 }
 
-/* sampler_position changes with every allocation of a byte or more, and with nothing else. */
+/* sampler_position changes with every allocation of a byte or more, with every one after a block that
+ * was recorded, and with nothing else. */
 static void test_position(void)
 {
 	for (uint32_t kind = 0; kind < 2; kind++) {
@@ -380,13 +379,21 @@ static void test_position(void)
 		for (int i = 0; i < 200000; i++) {
 			uint64_t before = sampler_position(&s);
 			uint64_t size = test_random(&random) % 300;
+			uint32_t log2 = (uint32_t)(test_random(&random) % 12);
 
-			if (i % 1000 == 999) {
-				sampler_set_interval(&s, (uint32_t)(test_random(&random) % 12));
+			if (i % 1000 == 999)
+				sampler_set_interval(&s, log2);
+			if (i % 1000 == 499)
+				sampler_change(&s, log2, i % 2000 == 499);
+			sampler_settle(&s);
+			CHECK(sampler_position(&s) == before);
+			if (i % 7 == 0) {
+				sampler_stop(&s);
 				CHECK(sampler_position(&s) == before);
+				size = i % 14 ? size : 0;
 			}
 			allocate(&s, size);
-			CHECK(size == 0 || sampler_position(&s) != before);
+			CHECK((size == 0 && i % 7) || sampler_position(&s) != before);
 		}
 	}
 }
@@ -437,6 +444,134 @@ static void test_changes(void)
 	}
 	CHECK(fabs(sum / runs) < 3 * sqrt(squares / runs / runs), "bias %g of %g", sum / runs,
 	      truth);
+}
+
+/*
+ * The control words change while a program runs, and each thread finds out where its sampler is
+ * asked. Sums over many threads, so that what one thread loses or counts twice adds up: their mean
+ * error over many runs is far below the spread, and two standard errors hold the truth.
+ */
+enum told { TOLD_INTERVALS, TOLD_BUDGETS, TOLD_OFF, TOLD_BRANCHES, TOLDS };
+enum { TOLD_THREADS = 50, TOLD_PHASES = 8, TOLD_RUNS = 400, TOLD_SITES = 3 };
+
+struct control {
+	uint32_t interval_log2;
+	bool limited, awake;
+};
+
+static struct control control_in(enum told told, int phase)
+{
+	struct control c = {phase % 2 ? 16 : 19, false, true};
+
+	if (told == TOLD_BUDGETS)
+		c = (struct control){16 + phase % 3, phase / 2 % 2, true};
+	else if (told == TOLD_OFF && phase % 3 == 1)
+		c = (struct control){17, true, false};
+	else if (told == TOLD_BRANCHES)
+		c.interval_log2 = 17;
+	return c;
+}
+
+/* As the agent does it (sampled.c, life.c). Adds to the estimates and their variances. */
+static void told_block(struct sampler *s, struct control *known, const struct control *c,
+		       uint64_t size, uint32_t site, double *estimate, double *variance)
+{
+	int32_t hits;
+
+	if (size < s->left) {
+		s->left -= size;
+		return;
+	}
+	hits = sampler_take(s, size, 0x1000 + 16 * site);
+	if (c->awake && hits != SAMPLER_SKIP) {
+		double r = (double)(1ull << s->interval_log2), q = (double)size / r;
+		double p = -expm1(-q);
+
+		if (s->kind == SAMPLER_POISSON) {
+			estimate[site] += (double)size / p;
+			variance[site] += (double)size / p * ((double)size / p) * (1 - p);
+		} else {
+			estimate[site] += hits ? hits * r : (double)size;
+			variance[site] += hits ? hits * r * r * (1 - q + q * q / 3) : 0;
+		}
+	}
+	if (memcmp(known, c, sizeof(*c))) {
+		*known = *c;
+		sampler_change(s, c->interval_log2, c->limited);
+	}
+	sampler_settle(s);
+	if (hits != SAMPLER_SKIP)
+		sampler_stop(s);
+}
+
+/* Sites: many small blocks; a few of 40 KB; of 100 KB, which one interval records for certain. */
+static void told_thread(struct sampler *s, enum told told, int thread, double *truth,
+			double *estimate, double *variance)
+{
+	uint64_t program = (uint64_t)thread; /* the program does the same each time */
+	struct control known = control_in(told, 0);
+
+	for (int phase = 0; phase < TOLD_PHASES; phase++) {
+		struct control c = control_in(told, phase);
+		int blocks = 100 + (int)(test_random(&program) % 400);
+
+		if (told == TOLD_BRANCHES) /* a child that keeps its parent's countdown */
+			sampler_branch(s, (uint64_t)phase ^ s->random[0]);
+		for (int i = 0; i < blocks; i++) {
+			uint64_t r = test_random(&program);
+			uint32_t site = r % 100 == 0 ? 2 : r % 100 < 4 ? 1 : 0;
+			uint64_t size = site == 2 ? 100000 : site == 1 ? 40000 : r >> 8 & 1023;
+
+			truth[site] += c.awake ? (double)size : 0;
+			told_block(s, &known, &c, size, site, estimate, variance);
+		}
+	}
+}
+
+static void study_told(uint32_t kind, enum told told)
+{
+	double sum[TOLD_SITES] = {0}, squares[TOLD_SITES] = {0}, scores[TOLD_SITES] = {0};
+	int covered[TOLD_SITES] = {0};
+
+	for (int run = 0; run < TOLD_RUNS; run++) {
+		double truth[TOLD_SITES] = {0}, estimate[TOLD_SITES] = {0};
+		double variance[TOLD_SITES] = {0};
+
+		for (int t = 0; t < TOLD_THREADS; t++) {
+			struct control first = control_in(told, 0);
+			struct sampler s;
+
+			sampler_init(&s, kind, first.interval_log2,
+				     sampler_splitmix((uint64_t)run * TOLD_THREADS + t));
+			if (first.limited)
+				sampler_set_limited(&s, true);
+			told_thread(&s, told, t, truth, estimate, variance);
+		}
+		for (int i = 0; i < TOLD_SITES; i++) {
+			double error = estimate[i] - truth[i], z = error / sqrt(variance[i]);
+
+			sum[i] += error;
+			squares[i] += error * error;
+			scores[i] += z / TOLD_RUNS;
+			covered[i] += fabs(z) <= 2;
+		}
+	}
+	for (int i = 0; i < TOLD_SITES; i++) {
+		double sigma = sqrt(squares[i] / TOLD_RUNS / TOLD_RUNS);
+
+		CHECK(fabs(sum[i] / TOLD_RUNS) <= 3.5 * sigma && fabs(scores[i]) <= 0.2,
+		      "kind %u told %d site %d: off by %g, sigma %g, mean z %g", kind, told, i,
+		      sum[i] / TOLD_RUNS, sigma, scores[i]);
+		CHECK(covered[i] >= 0.93 * TOLD_RUNS, "kind %u told %d site %d: %d of %d covered",
+		      kind, told, i, covered[i], TOLD_RUNS);
+	}
+}
+
+static void test_told(void)
+{
+	for (uint32_t kind = 0; kind < 2; kind++)
+		for (int told = 0; told < TOLDS; told++)
+			study_told(kind, (enum told)told);
 }
 
 /*
@@ -511,7 +646,7 @@ static void simulate(struct simulation *sim, uint32_t kind, uint64_t seed)
 
 	*sim = (struct simulation){.now = 1};
 	sampler_init(&sim->s, kind, LEAST_LOG2, seed);
-	sampler_begin_budget(&sim->s);
+	sampler_set_limited(&sim->s, true);
 	for (int i = 0; i < CYCLES; i++) {
 		phase(sim, true, 150000, &random);
 		CHECK(sim->s.interval_log2 >= LEAST_LOG2 + 6, "burst: interval 2^%u",
@@ -568,7 +703,7 @@ static void test_budget_often(void)
 		double estimate = 0, error;
 
 		sampler_init(&s, SAMPLER_STRATIFIED, 19, (uint64_t)seed);
-		sampler_begin_budget(&s);
+		sampler_set_limited(&s, true);
 		for (int i = 0; i < blocks; i++) {
 			uint32_t before = s.interval_log2;
 			int32_t hits;
@@ -604,7 +739,7 @@ static void test_budget_comes_down(void)
 	uint64_t now = 1, bytes = 0;
 
 	sampler_init(&s, SAMPLER_STRATIFIED, 28, 1);
-	sampler_begin_budget(&s);
+	sampler_set_limited(&s, true);
 	sampler_look(&s, &b, now, WINDOW, SHARE, LEAST_LOG2, 64, SAMPLER_SKIP);
 	for (; s.interval_log2 > LEAST_LOG2; bytes += 64) {
 		now += 1000;
@@ -621,8 +756,8 @@ static void test_budget_comes_down(void)
 		sampler_look(&s, &b, now, WINDOW, SHARE, LEAST_LOG2, 64, SAMPLER_SKIP);
 		CHECK(s.interval_log2 == LEAST_LOG2);
 	}
-	sampler_end_budget(&s, &b);
-	CHECK(b.start == 0 && s.check == UINT64_MAX && !s.limited);
+	sampler_set_limited(&s, false);
+	CHECK(s.check == UINT64_MAX && !s.limited);
 }
 
 /* Nothing but blocks of weight 1, and interval 1 to begin with: looks come all the same. */
@@ -633,7 +768,7 @@ static void test_budget_large(void)
 	uint64_t now = 1;
 
 	sampler_init(&s, SAMPLER_STRATIFIED, 0, 1);
-	sampler_begin_budget(&s);
+	sampler_set_limited(&s, true);
 	for (int i = 0; i < 1000000 && s.interval_log2 < SAMPLER_BUDGET_MOST; i++) {
 		int32_t hits = allocate(&s, 1 << 20);
 
@@ -662,6 +797,7 @@ int main(void)
 	RUN(test_position);
 	RUN(test_seed);
 	RUN(test_changes);
+	RUN(test_told);
 	RUN(test_budget);
 	RUN(test_budget_often);
 	RUN(test_budget_comes_down);

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program told, which does what it is told: see programs/told.c."""
+"""The programs told and crowd, which do what they are told: see programs/told.c, crowd.c."""
 import shutil
 
-from harness import program, same
+from harness import check, program, report, same
 
 
 def told_program(here, name="told"):
@@ -20,3 +20,16 @@ class Told:
         self.process.stdin.write(b"%s%d\n" % (what.encode(), count))
         self.process.stdin.flush()
         same(self.process.stdout.readline(), b"done\n")
+
+
+CROWD = 200  # threads
+
+
+def crowd_allocated(traces, blocks, site="site_a"):
+    """Each thread of the crowd has allocated so many blocks at that site; what an estimate of it is off by
+    is near enough to its standard error."""
+    rows = [row["self"]["bytes"] for trace in traces
+            for row in report(trace, "--metric", "allocated", "--top", "0", "--all")["rows"] if row["function"] == site]
+    truth, found = CROWD * blocks * 1000, sum(row["estimate"] for row in rows)
+    score = (found - truth) / max(1, sum(row["stderr"] ** 2 for row in rows)) ** .5
+    check(abs(score) < 4, "%s: %d bytes of %d, %.1f standard errors off" % (site, found, truth, score))

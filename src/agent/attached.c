@@ -97,7 +97,7 @@ void *real_dlsym(void *handle, const char *name)
 #define WHOLE(name, parameters, arguments, bytes)                                                  \
 	static void *whole_##name parameters                                                       \
 	{                                                                                          \
-		self.sampler.left = 0;                                                             \
+		sampler_stop(&self.sampler);                                                       \
 		return exact_##name arguments;                                                     \
 	}
 WHOLE(malloc, (size_t size), (size), size)
@@ -111,7 +111,7 @@ static void *whole_calloc(size_t count, size_t size)
 {
 	size_t bytes;
 
-	self.sampler.left = 0;
+	sampler_stop(&self.sampler);
 	return UNLIKELY(__builtin_mul_overflow(count, size, &bytes)) ? real.calloc(count, size)
 								     : exact_calloc(count, size);
 }
@@ -120,7 +120,7 @@ static void *whole_reallocarray(void *block, size_t count, size_t size)
 {
 	size_t bytes;
 
-	self.sampler.left = 0;
+	sampler_stop(&self.sampler);
 	if (UNLIKELY(__builtin_mul_overflow(count, size, &bytes))) {
 		errno = ENOMEM;
 		return NULL;
@@ -130,7 +130,7 @@ static void *whole_reallocarray(void *block, size_t count, size_t size)
 
 static int whole_posix_memalign(void **out, size_t alignment, size_t size)
 {
-	self.sampler.left = 0;
+	sampler_stop(&self.sampler);
 	return exact_posix_memalign(out, alignment, size);
 }
 

@@ -38,8 +38,9 @@ static bool exit_key_made;
 
 /* Far enough that an allocation never gets here again, near enough not to overflow. */
 #define LEFT_FOREVER (1ull << 62)
-/* While dormant, the control words are looked at again after this number of bytes. */
-#define LEFT_DORMANT (1ull << 19)
+/* While dormant, a thread looks at the control words at points that are so far apart at least (2^16
+ * bytes: some 50 ns for each). */
+#define DORMANT_LOG2 16u
 
 static uint32_t
     attachments; /* of this process to a recorder while it ran; 0: started with the agent */
@@ -172,45 +173,64 @@ void life_detach(void)
 	agent_off(SPOOL_OFF_DETACHED, 0, "mayfly was detached from the program");
 }
 
-/* The agent is off. It may be switched on again in a program that it was attached to. */
-static void rest(void)
-{
-	if (attachments)
-		self.dormant = 1;
-	self.sampler.left = attachments ? LEFT_DORMANT : LEFT_FOREVER;
-}
-
 /* ---- threads ---- */
 
-static void adapt_to_fork(bool interrupted);
+static void adapt_to_fork(bool by_handler, bool interrupted);
 
-static void apply_control(void)
+/* The rule that the control words want. While dormant, points go on, and nothing is recorded at
+ * them: so the first point after recording is enabled stands for what was allocated since then. */
+static uint32_t wanted_interval(bool awake, bool *limited)
 {
-	uint32_t generation = atomic_load(&spool_header->control_generation);
-	uint32_t interval = spool_interval_log2();
-	bool limited = atomic_load(&spool_header->control_overhead) != 0;
+	uint32_t interval = agent_exact ? 0 : spool_interval_log2();
 
-	self.control_generation = generation;
-	if (limited && !self.sampler.limited)
-		sampler_begin_budget(&self.sampler);
-	else if (!limited && self.sampler.limited)
-		sampler_end_budget(&self.sampler, &self.budget);
-	if (!agent_exact && interval != self.sampler.interval_log2)
-		sampler_set_interval(&self.sampler, interval);
+	*limited = !awake || atomic_load(&spool_header->control_overhead) != 0;
+	return !awake && interval < DORMANT_LOG2 ? DORMANT_LOG2 : interval;
 }
 
-static void thread_begin(void)
+void life_settle(void)
 {
+	uint32_t generation = atomic_load(&spool_header->control_generation);
+	bool awake = spool_enabled(), limited;
+
+	if (self.control_generation != generation || self.dormant == awake) {
+		uint32_t interval = wanted_interval(awake, &limited);
+
+		self.control_generation = generation;
+		self.dormant = !awake;
+		if (!limited || !awake)
+			self.budget.start = self.budget.large = 0;
+		sampler_change(&self.sampler, interval, limited);
+	}
+	sampler_settle(&self.sampler);
+}
+
+/* on: there is a spool. */
+static void thread_begin(bool on)
+{
+	bool limited = true, awake = on && spool_enabled();
+	uint32_t interval = on ? wanted_interval(awake || agent_exact, &limited) : DORMANT_LOG2;
+
 	self.number = atomic_fetch_add(&agent_threads, 1) + 1;
 	self.tid = agent_sandboxed ? 0 : (uint32_t)sys_gettid();
-	self.control_generation = atomic_load(&spool_header->control_generation);
+	self.control_generation = on ? atomic_load(&spool_header->control_generation) : 0;
+	self.dormant = !awake;
 	self.state = THREAD_ACTIVE;
-	sampler_init(&self.sampler, agent_config.sampler, agent_exact ? 0 : spool_interval_log2(),
+	sampler_init(&self.sampler, agent_config.sampler, interval,
 		     sampler_splitmix(seed + SAMPLER_SPLITMIX_STEP * self.number));
-	if (atomic_load(&spool_header->control_overhead))
-		sampler_begin_budget(&self.sampler);
+	if (limited)
+		sampler_set_limited(&self.sampler, true);
 	if (exit_key_made)
 		pthread_setspecific(exit_key, &self);
+}
+
+/* The agent is off. In a program that it was attached to, it may be switched on again, with threads
+ * whose points have gone on. */
+static void rest(void)
+{
+	if (!attachments)
+		self.sampler.left = LEFT_FOREVER;
+	else if (self.state == THREAD_NEW)
+		thread_begin(false);
 }
 
 bool life_thread_ready(void)
@@ -224,26 +244,23 @@ bool life_thread_ready(void)
 		return false;
 	}
 	if (UNLIKELY(!*agent_same_process))
-		adapt_to_fork(false);
+		adapt_to_fork(false, false);
 	if (UNLIKELY(atomic_load_explicit(&agent_state, memory_order_relaxed) != AGENT_ON)) {
 		rest();
 		return false;
 	}
 	if (UNLIKELY(self.state == THREAD_NEW))
-		thread_begin();
-	if (UNLIKELY(self.control_generation !=
-		     atomic_load_explicit(&spool_header->control_generation, memory_order_relaxed)))
-		apply_control();
+		thread_begin(true);
 	return true;
 }
 
-bool life_dormant(void)
+void life_pass(size_t size, uintptr_t caller)
 {
-	if (spool_enabled())
-		return false;
-	self.dormant = 1;
-	self.sampler.left = LEFT_DORMANT;
-	return true;
+	if (atomic_load(&agent_state) != AGENT_OFF || self.state == THREAD_NEW ||
+	    size < self.sampler.left)
+		return;
+	sampler_take(&self.sampler, size, caller);
+	sampler_settle(&self.sampler);
 }
 
 static void thread_exit(void *unused)
@@ -270,7 +287,7 @@ static _Atomic uint64_t forks; /* the last fork_number */
 static uint64_t fork_ticks;    /* of the FORK record; 0: there is none. Written under the locks. */
 
 /* The FORK record is written while the locks are held, as close to the fork as possible. */
-static void before_fork(void)
+void life_before_fork(void)
 {
 	bool announce = false;
 
@@ -289,7 +306,7 @@ static void before_fork(void)
 	}
 }
 
-static void after_fork_parent(void)
+void life_after_fork_parent(void)
 {
 	if (locked_for_fork)
 		live_unlock();
@@ -306,24 +323,45 @@ static void end_in_child(void)
 }
 
 /* Otherwise the children of one process, and the process itself, would sample the same positions of
- * what they allocate: the errors of their sums would not be independent. */
-static void reseed_in_child(bool interrupted)
+ * what they allocate: the errors of their sums would not be independent. Found late, they have one
+ * point in common. */
+static void reseed_in_child(bool by_handler, bool interrupted)
 {
 	seed = sampler_splitmix(seed + SAMPLER_SPLITMIX_STEP * fork_number);
 	if (!agent_config.seed)
 		seed ^= self.tid; /* forks that the handlers do not see have no number */
-	if (!interrupted && self.state == THREAD_ACTIVE && !agent_exact && !self.dormant)
+	if (self.state != THREAD_ACTIVE || agent_exact)
+		return;
+	if (by_handler && !interrupted)
 		sampler_reseed(&self.sampler, sampler_splitmix(seed + self.number));
+	else
+		sampler_branch(&self.sampler, sampler_splitmix(seed + self.number));
+}
+
+/* A child of this process that is found in time says nothing of the kind. */
+static void note_late(bool late)
+{
+	static const char text[] = "made by a system call that mayfly does not see; until it was "
+				   "found, it counted on as its parent and siblings did, so sums "
+				   "over them are less certain than stated";
+	static char *end; /* of the other notes */
+
+	if (end)
+		*end = 0;
+	if (!late)
+		return;
+	end = agent_config.note + strlen(agent_config.note);
+	agent_add_note("this process was ", text, sizeof(text) - 1);
 }
 
 /* Adapts the agent to this process if it is a fork()ed copy that has not done so yet. interrupted:
  * by the handler that forked, this thread is in the middle of a sample. */
-static void adapt_to_fork(bool interrupted)
+static void adapt_to_fork(bool by_handler, bool interrupted)
 {
 	uint32_t reason;
 	int error;
 	uint32_t wiped = 0;
-	uint64_t ticks = locked_for_fork ? fork_ticks : 0;
+	uint64_t ticks = by_handler && locked_for_fork ? fork_ticks : 0;
 
 	if (!__atomic_compare_exchange_n((uint32_t *)agent_same_process, &wiped, 1, false,
 					 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
@@ -336,11 +374,12 @@ static void adapt_to_fork(bool interrupted)
 		return;
 	}
 	self.tid = (uint32_t)sys_gettid();
+	note_late(!by_handler && !agent_exact);
 	if (!spool_open_child(ticks, &reason, &error)) {
 		end_in_child();
 		return;
 	}
-	reseed_in_child(interrupted);
+	reseed_in_child(by_handler, interrupted);
 	if (self.writer) {
 		self.writer->tid = self.tid;
 		walk_forget(&self.writer->walk);
@@ -352,18 +391,26 @@ static void adapt_to_fork(bool interrupted)
 		life_on_fork();
 }
 
-static void after_fork_child(void)
+void life_after_fork_child(void)
 {
 	if (agent_same_process && atomic_load(&agent_state) != AGENT_NEW) {
 		*agent_same_process = 0; /* on a kernel that does not wipe */
-		adapt_to_fork(busy_before_fork != BUSY_NOT);
+		adapt_to_fork(true, busy_before_fork != BUSY_NOT);
 	}
 	path_give_back_writer();
 	self.busy = busy_before_fork;
 }
 
+void life_find_fork(void)
+{
+	if (LIKELY(!agent_same_process || *agent_same_process) || !path_enter())
+		return;
+	life_thread_ready();
+	path_leave();
+}
+
 void life_watch(void)
 {
 	exit_key_made = !pthread_key_create(&exit_key, thread_exit);
-	pthread_atfork(before_fork, after_fork_parent, after_fork_child);
+	pthread_atfork(life_before_fork, life_after_fork_parent, life_after_fork_child);
 }

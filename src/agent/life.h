@@ -18,13 +18,21 @@ void life_detach(void);
 /* From now on ends of threads and forks are noticed at once. Called by our constructor. */
 void life_watch(void);
 
-/* Prepares self for its first event, applies changed control words, notices a fork. False when
- * nothing is to be recorded now; self.sampler.left has been set to a sensible countdown. */
+/* Prepares self for its first event, and notices a fork. False when nothing is to be recorded now. */
 bool life_thread_ready(void);
 
-/* True while switched off by its control words: nothing is sampled, frees of samples still count.
- */
-bool life_dormant(void);
+/* After each sampler_take, when its block has been recorded: applies changed control words. */
+void life_settle(void);
+
+/* life_thread_ready() was false for an allocation that came to the slow path. */
+void life_pass(size_t size, uintptr_t caller);
+
+/* Around a fork, in its thread; in the child, before anything else. libc's fork() calls them. */
+void life_before_fork(void);
+void life_after_fork_parent(void);
+void life_after_fork_child(void);
+/* This may be the child of a fork that they were not called for. */
+void life_find_fork(void);
 
 /* Called in a forked child that is followed, when it has a spool of its own. Set by ocaml.c. */
 extern void (*life_on_fork)(void);

@@ -128,19 +128,18 @@ static INLINE void *sample(void *block, size_t size, const struct walk_start *at
 			   void *(*move)(void *block, size_t size))
 {
 	struct sampler *s = &self.sampler;
-	bool budget = UNLIKELY(s->limited) && budget_share();
+	bool awake = spool_enabled();
+	bool budget = UNLIKELY(s->limited) && awake && budget_share();
 	uint64_t began = budget ? agent_ticks() : 0;
 	int32_t hits = SAMPLER_SKIP;
 	void *moved = block;
 
-	if (UNLIKELY(self.dormant)) {
-		self.dormant = 0; /* enabled again: count down to a real point */
-		sampler_set_interval(s, s->interval_log2);
-	}
-	if (size < s->left) { /* the thread's first allocation, or just enabled */
+	if (size < s->left) { /* the thread's first allocation */
 		s->left -= size;
 	} else {
 		hits = sampler_take(s, size, at->pc);
+		if (UNLIKELY(!awake))
+			hits = SAMPLER_SKIP;
 		if (hits != SAMPLER_SKIP && move)
 			moved = move(block, size);
 		if (hits != SAMPLER_SKIP && moved)
@@ -148,6 +147,7 @@ static INLINE void *sample(void *block, size_t size, const struct walk_start *at
 	}
 	if (budget)
 		look_at_budget(began, size, hits);
+	life_settle();
 	return moved ? moved : block;
 }
 
@@ -161,13 +161,12 @@ void sampled_block(void *block, size_t size, const struct walk_start *at, uint32
 		return;
 	}
 	labels_set_pool(label);
-	if (!life_thread_ready()) {
-		/* It is too early, or the agent is off. */
-	} else if (UNLIKELY(agent_exact)) {
+	if (!life_thread_ready())
+		life_pass(size, at->pc);
+	else if (UNLIKELY(agent_exact))
 		exact_allocated(block, size, at, flags);
-	} else if (!life_dormant()) {
+	else
 		sample(block, size, at, flags, NULL);
-	}
 	labels_set_pool(0);
 	path_leave();
 	errno = error;
@@ -184,8 +183,10 @@ void *sampled_moving(void *block, size_t size, const struct walk_start *at, uint
 		path_count_nested(size);
 		return block;
 	}
-	if (life_thread_ready() && !life_dormant())
+	if (life_thread_ready())
 		block = sample(block, size, at, flags, move);
+	else
+		life_pass(size, at->pc);
 	path_leave();
 	errno = error;
 	return block;

@@ -24,6 +24,25 @@
  *
  * `left` counts down to the next point, that byte included. It is never more than R, so that each
  * block of R bytes or more comes here; the rest of a longer distance waits in `carried`.
+ *
+ * Another rule (sampler_change) is noticed where a point is reached, so it must not cost that point
+ * or what it stands for. The point is used by the rule that drew it. That rule stays in force until
+ * its stratum ends, and to the end of the block that lies across this border:
+ *
+ *	|........x..............|..x....................|......
+ *	         ^ noticed      ^ border  ^ end of the block: the next rule's first stratum begins
+ *
+ * Take a stratum, and all that happened before it as given. Whether it belongs to the old rule is
+ * known by then, since the border is. Its point is uniform, and nothing that was done up to here
+ * depends on it. So S times what is found at the point is on average what the stratum holds; and a
+ * sum of such terms has no bias, however the number of strata depends on earlier points (a
+ * martingale, stopped). The last stratum of the old rule is cut off at a block's end, which the
+ * border and the program's sizes determine: each byte before has had the chance 1/S. To begin anew
+ * at the point would give the rest of its stratum a second chance (R/32 bytes too many), to throw
+ * the point away would leave what came before it without any. Groups are cut off at a place that
+ * depends on where points lie, but never on which of them were taken: nothing else than
+ * sampler_take leads here, which comes for each point. With Poisson distances, which have no
+ * memory, the next rule holds from the end of any block on.
  */
 #include "agent/sampler.h"
 
@@ -100,13 +119,20 @@ static uint64_t draw_exponential(struct sampler *s)
 	return (uint64_t)way + 1;
 }
 
-/* Puts as much of a distance that begins at `position` into left as is allowed. */
+/* The number of bytes of the line up to here. */
+static uint64_t line_position(const struct sampler *s)
+{
+	return s->handed - s->left;
+}
+
+/* Puts as much of a distance that begins at `position` of the line into left as is allowed. */
 static void hand_out(struct sampler *s, uint64_t position, uint64_t way)
 {
 	uint64_t most = 1ull << s->interval_log2;
+	uint64_t stop = s->check < s->border ? s->check : s->border;
 
-	if (position < s->check && s->check - position < most)
-		most = s->check - position;
+	if (position < stop && stop - position < most)
+		most = stop - position;
 	s->left = way < most ? way : most;
 	s->carried = way - s->left;
 	s->handed = position + s->left;
@@ -115,10 +141,11 @@ static void hand_out(struct sampler *s, uint64_t position, uint64_t way)
 
 void sampler_set_interval(struct sampler *s, uint32_t interval_log2)
 {
-	uint64_t position = sampler_position(s);
+	uint64_t position = line_position(s);
 
 	s->interval_log2 = interval_log2;
 	s->step_log2 = choose_step(s, interval_log2);
+	s->border = UINT64_MAX;
 	for (uint32_t i = 0; i < STRATA_CLASSES; i++)
 		s->turn[i] = 0;
 	s->point = 0;
@@ -133,13 +160,17 @@ void sampler_set_interval(struct sampler *s, uint32_t interval_log2)
 	}
 }
 
+void sampler_set_limited(struct sampler *s, bool limited)
+{
+	s->limited = limited;
+	if (!limited)
+		s->check = UINT64_MAX;
+	sampler_set_interval(s, s->interval_log2);
+}
+
 void sampler_init(struct sampler *s, uint32_t kind, uint32_t interval_log2, uint64_t seed)
 {
-	s->kind = kind;
-	s->limited = 0;
-	s->left = 0;
-	s->handed = 0;
-	s->check = UINT64_MAX;
+	*s = (struct sampler){.kind = kind, .check = UINT64_MAX};
 	seed_random(s, seed);
 	sampler_set_interval(s, interval_log2);
 }
@@ -150,10 +181,18 @@ void sampler_reseed(struct sampler *s, uint64_t seed)
 	sampler_set_interval(s, s->interval_log2);
 }
 
+void sampler_branch(struct sampler *s, uint64_t seed)
+{
+	seed_random(s, seed);
+	if (!s->changing)
+		sampler_change(s, s->interval_log2, s->limited);
+	s->changing = true;
+}
+
 /* An exponential distance has no memory: after a hit the next may begin at the end of the block. */
 static int32_t take_poisson(struct sampler *s, uint64_t size)
 {
-	uint64_t position = sampler_position(s) + size;
+	uint64_t position = line_position(s) + size;
 	uint64_t way = s->left + s->carried;
 	int32_t hits = SAMPLER_SKIP;
 
@@ -196,17 +235,60 @@ static int32_t take_stratified(struct sampler *s, uint64_t size, uintptr_t calle
 
 int32_t sampler_take(struct sampler *s, uint64_t size, uintptr_t caller)
 {
-	if (s->interval_log2 == 0) {
-		s->handed++;
+	if (size == 0 || s->interval_log2 == 0)
+		s->apart++;
+	if (s->interval_log2 == 0)
 		return 0;
-	}
 	if (s->kind == SAMPLER_POISSON)
 		return take_poisson(s, size);
 	if (size >= 1ull << s->interval_log2) {
-		s->handed++;
+		s->apart++;
 		return 0;
 	}
 	return take_stratified(s, size, caller);
+}
+
+/* ---- another rule ---- */
+
+/* The bytes from here to the end of the stratum. False: its point is still to come. */
+static bool stratum_rest(const struct sampler *s, uint64_t *rest)
+{
+	uint64_t way = s->left + s->carried; /* the point's own byte included */
+
+	*rest = 0;
+	if (s->kind == SAMPLER_POISSON || s->interval_log2 == 0)
+		return true; /* no memory, or no strata */
+	if (way <= s->point)
+		return false;
+	*rest = way - 1 - s->point;
+	return true;
+}
+
+void sampler_change(struct sampler *s, uint32_t interval_log2, bool limited)
+{
+	s->next_log2 = interval_log2;
+	s->next_limited = limited;
+	s->changing = interval_log2 != s->interval_log2 || limited != s->limited;
+	s->border = UINT64_MAX;
+}
+
+void sampler_settle(struct sampler *s)
+{
+	uint64_t rest;
+
+	if (!s->changing)
+		return;
+	if (s->border == UINT64_MAX) {
+		if (!stratum_rest(s, &rest))
+			return;
+		s->border = line_position(s) + rest;
+		hand_out(s, line_position(s), s->left + s->carried);
+	}
+	if (line_position(s) < s->border)
+		return;
+	s->changing = false;
+	s->interval_log2 = s->next_log2;
+	sampler_set_limited(s, s->next_limited);
 }
 
 /* ---- the budget ---- */
@@ -216,21 +298,14 @@ int32_t sampler_take(struct sampler *s, uint64_t size, uintptr_t caller)
 
 #define WAIT_MOST (1ull << 40) /* longer waits count as this, so that nothing overflows */
 
-void sampler_begin_budget(struct sampler *s)
-{
-	s->limited = 1;
-	sampler_set_interval(s, s->interval_log2);
-}
-
 /* The position where the current stratum ends. The next point lies in it, or in the next one. */
 static uint64_t stratum_end(const struct sampler *s)
 {
-	uint64_t position = sampler_position(s), interval = 1ull << s->interval_log2;
-	int64_t next = (int64_t)(s->left + s->carried - 1 - s->point);
+	uint64_t position = sampler_position(s), rest;
 
-	if (s->kind == SAMPLER_POISSON || s->interval_log2 == 0)
-		return position; /* no memory (Poisson), or no strata */
-	return position + (uint64_t)(next > 0 ? next : next + (int64_t)interval);
+	if (stratum_rest(s, &rest) && (rest || s->kind == SAMPLER_POISSON || !s->interval_log2))
+		return position + rest;
+	return position + s->left + s->carried - 1 - s->point + (1ull << s->interval_log2);
 }
 
 static void close_strata(struct sampler *s, struct sampler_budget *b)
@@ -254,11 +329,11 @@ void sampler_charge(struct sampler *s, struct sampler_budget *b, uint64_t cost, 
 	b->open_ends = end;
 }
 
-static void next_check(struct sampler *s, struct sampler_budget *b, uint64_t check)
+static void next_check(struct sampler *s, struct sampler_budget *b, uint64_t way)
 {
 	b->large = 0;
-	s->check = check;
-	hand_out(s, sampler_position(s), s->left + s->carried);
+	s->check = line_position(s) + way;
+	hand_out(s, line_position(s), s->left + s->carried);
 }
 
 static void new_window(struct sampler_budget *b, uint64_t now)
@@ -293,12 +368,12 @@ void sampler_look(struct sampler *s, struct sampler_budget *b, uint64_t now, uin
 
 	if (b->start == 0) {
 		new_window(b, now);
-		next_check(s, b, sampler_position(s) + look);
+		next_check(s, b, look);
 		return;
 	}
 	if (hits == 0)
 		b->large += size;
-	if (sampler_position(s) < s->check && b->large < look)
+	if (line_position(s) < s->check && b->large < look)
 		return;
 	close_strata(s, b);
 
@@ -313,14 +388,5 @@ void sampler_look(struct sampler *s, struct sampler_budget *b, uint64_t now, uin
 		if (log2 != s->interval_log2)
 			sampler_set_interval(s, log2);
 	}
-	next_check(s, b, sampler_position(s) + look);
-}
-
-void sampler_end_budget(struct sampler *s, struct sampler_budget *b)
-{
-	b->start = 0;
-	b->large = 0;
-	s->check = UINT64_MAX;
-	s->limited = 0;
-	sampler_set_interval(s, s->interval_log2);
+	next_check(s, b, look);
 }

@@ -13,6 +13,7 @@
 #ifndef MAYFLY_SAMPLER_H
 #define MAYFLY_SAMPLER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "format/strata.h"
@@ -23,13 +24,20 @@ struct sampler {
 	uint64_t left;	  /* bytes until sampler_take must be asked; at most the interval */
 	uint64_t carried; /* stratified, Poisson: rest of the gap, not yet handed out in left */
 	uint64_t point;	  /* stratified: place of the last point in its stratum, [0, step) */
-	uint64_t handed;  /* all that was ever put into left, plus 1 per weight-1 block */
-	uint64_t check;	  /* left is used up at this position at the latest; UINT64_MAX: no limit */
+	uint64_t handed;  /* all that was ever put into left */
+	uint64_t apart;	  /* blocks that came here and are not on the line: weight 1, 0 bytes */
+	/* left is used up at these places of the line at the latest; UINT64_MAX: no limit */
+	uint64_t check; /* the budget's next look */
+	uint64_t
+	    border; /* from the first block's end on that is not before it, the next rule holds */
 	uint64_t random[4];
 	uint32_t kind;
 	uint32_t interval_log2;
 	uint32_t step_log2; /* stratified: length of a stratum */
-	uint32_t limited;   /* there is a budget: strata are as long as the interval */
+	bool limited;	    /* strata are as long as the interval: there is a budget, for example */
+	bool changing;	    /* the next rule waits: */
+	bool next_limited;
+	uint8_t next_log2;
 	/* By class: the number of points seen of the open group << 4 | the one that is taken. */
 	uint8_t turn[STRATA_CLASSES];
 };
@@ -57,20 +65,42 @@ void sampler_init(struct sampler *s, uint32_t kind, uint32_t interval_log2, uint
  */
 void sampler_set_interval(struct sampler *s, uint32_t interval_log2);
 
-/* For a forked child, which would draw the same numbers as its parent. Otherwise like a change of
- * the interval. */
+/* The same for strata as long as the interval, or not. */
+void sampler_set_limited(struct sampler *s, bool limited);
+
+/*
+ * Another interval, strata of another length, or both, as soon as that is right (see sampler.c):
+ * whoever finds out where sampler_take is called may ask for it. sampler_settle follows each
+ * sampler_take, when its block has been recorded.
+ */
+void sampler_change(struct sampler *s, uint32_t interval_log2, bool limited);
+void sampler_settle(struct sampler *s);
+
+/* For a forked child, which would draw the same numbers as its parent. sampler_reseed at the fork
+ * itself: like sampler_set_interval. sampler_branch where sampler_take was called: the point that
+ * parent and child have in common is used first, as by sampler_change. */
 void sampler_reseed(struct sampler *s, uint64_t seed);
+void sampler_branch(struct sampler *s, uint64_t seed);
 
 /* The slow path: size >= s->left. SAMPLER_SKIP: not sampled after all. 0: record with weight 1.
  * n > 0: record, n points in the block were taken (Poisson: always 1). caller: the return
  * address in the program; blocks of one caller and about one size are a class. */
 int32_t sampler_take(struct sampler *s, uint64_t size, uintptr_t caller);
 
-/* Every allocation of at least one byte changes this number: two equal readings mean that the
- * thread has allocated nothing in between. */
+/* Every allocation of at least one byte changes this number, and every one that sampler_take was
+ * called for. */
 static inline uint64_t sampler_position(const struct sampler *s)
 {
-	return s->handed - s->left;
+	return s->handed + s->apart - s->left;
+}
+
+/* The thread's next allocation comes to sampler_take, also one of 0 bytes: so when it has recorded a
+ * block, equal positions mean that it has allocated nothing since. No position changes. */
+static inline void sampler_stop(struct sampler *s)
+{
+	s->carried += s->left;
+	s->handed -= s->left;
+	s->left = 0;
 }
 
 /*
@@ -97,9 +127,6 @@ struct sampler_budget {
 #define SAMPLER_SHARE_ONE   10000u /* shares are in 1/10000 */
 #define SAMPLER_BUDGET_MOST 30u	   /* log2 of the longest interval that is chosen */
 
-/* There is a budget from now on. Otherwise like a change of the interval. */
-void sampler_begin_budget(struct sampler *s);
-
 /* Charges `cost` ticks. since: the sampler_position of the allocation that caused the cost; 0 if it
  * did not depend on where the points lie. */
 void sampler_charge(struct sampler *s, struct sampler_budget *b, uint64_t cost, uint64_t since);
@@ -110,8 +137,5 @@ void sampler_charge(struct sampler *s, struct sampler_budget *b, uint64_t cost, 
  */
 void sampler_look(struct sampler *s, struct sampler_budget *b, uint64_t now, uint64_t window,
 		  uint32_t share, uint32_t least_log2, uint64_t size, int32_t hits);
-
-/* There is no budget any more. Otherwise like a change of the interval. */
-void sampler_end_budget(struct sampler *s, struct sampler_budget *b);
 
 #endif

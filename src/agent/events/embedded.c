@@ -143,7 +143,7 @@ static uint64_t allocated_in(const char *heap, const struct mayfly_memprof_block
 		return 0;
 	}
 	labels_set_pool(heap ? labels_number("heap", heap) : 0);
-	if (!life_dormant() && (w->packet || spool_room(w, 1)))
+	if (spool_enabled() && (w->packet || spool_room(w, 1)))
 		runtime_blocks_record(w, bytes, block->n_samples, heap_of[block->source],
 				      take_stack(w, block, addresses), &kept);
 	labels_set_pool(0);

@@ -58,7 +58,7 @@ static bool record_block(const struct memprof_block *block, uint32_t heap, intpt
 	ocaml_domain_tell();
 	if (!path_enter())
 		return false;
-	if (life_thread_ready() && sampling && !life_dormant()) {
+	if (life_thread_ready() && sampling && spool_enabled()) {
 		struct writer *w = path_writer();
 
 		if (w)
