@@ -10,7 +10,7 @@ import time
 
 import harness
 from harness import (AGENT, MAYFLY, PYTHON, Folder, Skip, as_json, case, cases, check, environment, info, main, need,
-                     record, run, same, wait_until)
+                     program, record, report, run, same, wait_until)
 
 NAMESPACE = ["unshare", "-Ur", "-p", "-f", "--mount-proc"]
 
@@ -278,6 +278,58 @@ def exit_status_without_a_recorder():
         same((done.code, done.err), (3, b""))
         spool, = here.files("t*")
         same(info(spool)["ending"], {"reason": "exited", "code": 3})
+
+
+def of_function(trace, function):
+    """Allocated: its row, or what stands in place of one."""
+    for row in report(trace, "--metric", "allocated", "--top", "0", "--all")["rows"]:
+        if row["function"] == function:
+            return row["self"]
+    return {"bytes": {"estimate": 0, "stderr": 0}, "blocks": {"estimate": 0}, "samples": 0}
+
+
+def record_clones(here, how, children, blocks, *options):
+    """The traces of the parent and of its children."""
+    same(record([program("clones"), how, str(children), str(blocks)], here / "t.mayfly", "-q", *options).code, 0)
+    return here / "t.mayfly", here.files("t.*.mayfly")
+
+
+OWN_MEMORY = ["clone", "syscall", "clone3", "fork", "_Fork", "asm"]
+LATE = "made by a system call that mayfly does not see"
+
+
+@cases(OWN_MEMORY)
+def children_that_libc_does_not_know(how):
+    """Each block is in the trace of the process that allocated it, and each process has one."""
+    with Folder() as here:
+        parent, children = record_clones(here, how, 5, 300, "--follow", "-x")
+        same([of_function(parent, name)["blocks"]["estimate"] for name in ("parent_block", "child_block")], [500, 0])
+        same([of_function(child, "child_block")["blocks"]["estimate"] for child in children], 5 * [300])
+    with Folder() as here:
+        parent, children = record_clones(here, how, 5, 0, "--follow")
+        same([LATE in (info(child)["note"] or "") for child in children], 5 * [how == "asm"], "without a block")
+    with Folder() as here:
+        parent, children = record_clones(here, how, 5, 300, "-x")
+        same((of_function(parent, "child_block")["blocks"]["estimate"], children), (0, []), "not followed")
+
+
+@cases([how for how in OWN_MEMORY if how != "asm"])
+def samples_in_such_children(how):
+    """They draw for themselves, and lose nothing where they begin."""
+    with Folder() as here:
+        _, children = record_clones(here, how, 80, 100, "--follow", "-i", "64K", "--sampler", "poisson")
+        same(len(children), 80)
+        rows = [of_function(child, "child_block") for child in children]
+        truth, found = 80 * 100 * 1000, sum(row["bytes"]["estimate"] for row in rows)
+        score = (found - truth) / max(1, sum(row["bytes"]["stderr"] ** 2 for row in rows)) ** .5
+        check(abs(score) < 4, found, truth, score)
+
+
+@cases(["shared", "thread", "vfork"])
+def children_in_the_memory_of_their_parent(how):
+    with Folder() as here:
+        parent, children = record_clones(here, how, 5, 300, "--follow", "-x")
+        same((of_function(parent, "child_block")["blocks"]["estimate"], children), (1500, []))
 
 
 TITLE = """

@@ -203,7 +203,8 @@ static bool make_table(void)
 	    "aligned_alloc", "mmap64",	    "mremap",	    "munmap",
 	    "prctl",	     "posix_spawn", "posix_spawnp", "posix_memalign",
 	    "pvalloc",	     "quick_exit",  "sbrk",	    "syscall",
-	    "free_sized",    "valloc",	    "vfork",	    "free_aligned_sized"};
+	    "free_sized",    "valloc",	    "vfork",	    "free_aligned_sized",
+	    "_Fork",	     "clone"};
 
 	if (redirection_count)
 		return true;

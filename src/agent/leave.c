@@ -18,6 +18,7 @@ extern __typeof(on_exit) on_exit __attribute__((weak));
 static void exiting(int status, void *unused)
 {
 	(void)unused;
+	life_find_fork();
 	if (spool_header && *agent_same_process &&
 	    (agent_sandboxed || spool_header->pid == (uint32_t)sys_getpid()))
 		spool_exited(status);

@@ -36,8 +36,9 @@
  *				the result
  *	CPU_SYSCALL_HOOK	exports syscall(): jumps to *cpu_real_syscall with registers and
  *				stack as they came (a child of clone or vfork returns through
- *				them). Before SYS_seccomp, and while cpu_real_syscall is NULL, it
- *				calls hook_syscall_first(number, first argument)
+ *				them). Before SYS_seccomp and those that make a process, and while
+ *				cpu_real_syscall is NULL, it calls hook_syscall_first(number, first
+ *				argument). If that returns an address, it jumps there instead
  *
  * Time:
  *	cpu_ticks()		a counter

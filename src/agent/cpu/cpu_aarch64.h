@@ -117,16 +117,21 @@ static inline uintptr_t cpu_frame_record(const uintptr_t *record, uintptr_t *ret
 		"	hint #34\n" body "	.cfi_endproc\n"                                         \
 		".size " name ", . - " name "\n")
 
-/* 277 is SYS_seccomp. */
+/* 277 is SYS_seccomp, 220 SYS_clone, 435 SYS_clone3. */
 #define CPU_SYSCALL_HOOK                                                                           \
 	CPU_HOOK("syscall",                                                                        \
 		 "	cmp x0, #277\n"                                                                 \
+		 "	b.eq 1f\n"                                                                      \
+		 "	cmp x0, #220\n"                                                                 \
+		 "	b.eq 1f\n"                                                                      \
+		 "	cmp x0, #435\n"                                                                 \
 		 "	b.eq 1f\n"                                                                      \
 		 "	adrp x16, cpu_real_syscall\n"                                                   \
 		 "	ldr x16, [x16, #:lo12:cpu_real_syscall]\n"                                      \
 		 "	cbz x16, 1f\n"                                                                  \
 		 "	br x16\n"                                                                       \
-		 "1:\n" CPU_CALL_FIRST("hook_syscall_first") CPU_JUMP_TO("cpu_real_syscall"))
+		 "1:\n" CPU_CALL_FIRST("hook_syscall_first") "	cbnz x16, 2f\n" CPU_JUMP_TO(       \
+		     "cpu_real_syscall") "2:	br x16\n")
 
 #define CPU_JUMP_HOOK(name, real, first) CPU_HOOK(name, CPU_CALL_FIRST(first) CPU_JUMP_TO(real))
 

@@ -94,6 +94,7 @@ static inline uintptr_t cpu_thread_pointer(void)
 	"	pop %rdi\n"                                                                              \
 	"	.cfi_adjust_cfa_offset -56\n"
 
+/* 317 is SYS_seccomp, 56 SYS_clone, 57 SYS_fork, 435 SYS_clone3. */
 #define CPU_SYSCALL_HOOK                                                                           \
 	__asm__(".text\n"                                                                          \
 		".globl syscall\n"                                                                 \
@@ -103,11 +104,20 @@ static inline uintptr_t cpu_thread_pointer(void)
 		"	endbr64\n"                                                                       \
 		"	cmp $317, %rdi\n"                                                                \
 		"	je 1f\n"                                                                         \
+		"	cmp $56, %rdi\n"                                                                 \
+		"	je 1f\n"                                                                         \
+		"	cmp $57, %rdi\n"                                                                 \
+		"	je 1f\n"                                                                         \
+		"	cmp $435, %rdi\n"                                                                \
+		"	je 1f\n"                                                                         \
 		"	mov cpu_real_syscall(%rip), %rax\n"                                              \
 		"	test %rax, %rax\n"                                                               \
 		"	je 1f\n"                                                                         \
 		"	jmp *%rax\n"                                                                     \
-		"1:\n" CPU_CALL_FIRST("hook_syscall_first") "	jmp *cpu_real_syscall(%rip)\n"       \
+		"1:\n" CPU_CALL_FIRST("hook_syscall_first") "	test %rax, %rax\n"                   \
+							    "	jne 2f\n"                            \
+							    "	jmp *cpu_real_syscall(%rip)\n"       \
+							    "2:	jmp *%rax\n"                       \
 							    "	.cfi_endproc\n"                      \
 							    ".size syscall, . - syscall\n")
 

@@ -10,6 +10,7 @@
 #include "agent/agent.h"
 #include "agent/cpu/sys.h"
 #include "agent/events/process.h"
+#include "agent/life.h"
 #include "agent/real.h"
 #include "agent/spool.h"
 
@@ -33,6 +34,7 @@ __attribute__((constructor)) static void look_up(void)
 /* Not the child of a vfork, which has the program's memory: its status is none of the program's. */
 static void note_exit(int status)
 {
+	life_find_fork();
 	if (spool_header && agent_same_process && *agent_same_process && process_is_this())
 		spool_exited(status);
 }

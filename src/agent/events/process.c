@@ -5,6 +5,7 @@
  *	dlmopen			remarked, then a jump as for dlopen
  *	dlopen, vfork		event, then a jump to the real one (CPU_JUMP_HOOK): no frame of ours
  *	fork, posix_spawn	the real one, then the event with the child's number
+ *	_Fork, clone		the same; libc calls no handlers of forks there, so we do
  *	dlclose			event, the real one, then a check of what is still mapped
  *	malloc_trim		the real one, then the event
  *
@@ -16,7 +17,9 @@
 #include <errno.h>
 #include <link.h>
 #include <malloc.h>
+#include <sched.h>
 #include <spawn.h>
+#include <stdarg.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -37,8 +40,12 @@
 typedef int spawn(pid_t *, const char *, const posix_spawn_file_actions_t *,
 		  const posix_spawnattr_t *, char *const[], char *const[]);
 
+typedef int clone_call(int (*)(void *), void *, int, void *, pid_t *, void *, pid_t *);
+
 static struct {
 	pid_t (*fork)(void);
+	pid_t (*_Fork)(void);
+	clone_call *clone;
 	spawn *posix_spawn, *posix_spawnp;
 	int (*malloc_trim)(size_t);
 } next;
@@ -59,6 +66,8 @@ __attribute__((constructor)) static void look_up(void)
 	if (next.malloc_trim)
 		return;
 	REAL_LOOK_UP(next.fork, fork);
+	REAL_LOOK_UP(next._Fork, _Fork);
+	REAL_LOOK_UP(next.clone, clone);
 	REAL_LOOK_UP(next.posix_spawn, posix_spawn);
 	REAL_LOOK_UP(next.posix_spawnp, posix_spawnp);
 	process_real_dlopen = real_dlsym(RTLD_NEXT, "dlopen");
@@ -172,6 +181,14 @@ EXPORT int dlclose(void *handle)
 
 /* ---- processes ---- */
 
+static void note_fork(pid_t child, const struct walk_start *at)
+{
+	uint64_t values[] = {(uint64_t)child};
+
+	if (child > 0 && tracks_wanted())
+		tracks_add(SPOOL_INSTANT, &forked, values, at);
+}
+
 EXPORT pid_t fork(void)
 {
 	WALK_CALLER(at);
@@ -180,12 +197,79 @@ EXPORT pid_t fork(void)
 		look_up();
 	pid_t child = next.fork();
 
-	if (child > 0 && tracks_wanted()) {
-		uint64_t values[] = {(uint64_t)child};
-
-		tracks_add(SPOOL_INSTANT, &forked, values, &at);
-	}
+	note_fork(child, &at);
 	return child;
+}
+
+/* In the parent. If self.busy, it may be libc's fork() that calls. */
+static pid_t forked_quietly(pid_t child, bool busy, const struct walk_start *at)
+{
+	int error = errno;
+
+	if (!busy) {
+		life_after_fork_parent();
+		note_fork(child, at);
+	}
+	errno = error;
+	return child;
+}
+
+EXPORT pid_t _Fork(void)
+{
+	WALK_CALLER(at);
+	bool busy = self.busy;
+
+	if (!next._Fork)
+		look_up();
+	if (!busy)
+		life_before_fork();
+	pid_t child = next._Fork();
+
+	if (child)
+		return forked_quietly(child, busy, &at);
+	if (!busy)
+		life_after_fork_child();
+	return 0;
+}
+
+struct copy {
+	int (*function)(void *);
+	void *argument;
+};
+
+/* Ends with a jump, so that the child's stack has no frame of ours. */
+static int begin_copy(void *made)
+{
+	struct copy copy = *(struct copy *)made;
+
+	life_after_fork_child();
+	return copy.function(copy.argument);
+}
+
+/* A child that shares the memory is a thread, or as that of a vfork. With thread-local memory of its
+ * own nothing here would be the thread's. */
+EXPORT int clone(int (*function)(void *), void *stack, int flags, void *argument, ...)
+{
+	WALK_CALLER(at);
+	struct copy copy = {function, argument};
+	bool busy = self.busy || flags & (CLONE_VM | CLONE_SETTLS) || !function || !stack ||
+		    atomic_load(&agent_state) != AGENT_ON;
+	pid_t *parent_tid, *child_tid;
+	va_list list;
+	void *tls;
+
+	va_start(list, argument);
+	parent_tid = va_arg(list, pid_t *);
+	tls = va_arg(list, void *);
+	child_tid = va_arg(list, pid_t *);
+	va_end(list);
+	if (!next.clone)
+		look_up();
+	if (busy)
+		return next.clone(function, stack, flags, argument, parent_tid, tls, child_tid);
+	life_before_fork();
+	return forked_quietly(
+	    next.clone(begin_copy, stack, flags, &copy, parent_tid, tls, child_tid), false, &at);
 }
 
 void process_vfork_first(uint64_t a, uint64_t b, const void *return_address)
