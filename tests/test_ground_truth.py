@@ -568,5 +568,19 @@ def labelled_estimates(sampler):
     check(held >= 0.91 * judged, "coverage", held / judged)
 
 
+@cases([["-x"], ["-i", "16K"], ["-i", "512K"], ["-i", "16K", "--sampler", "poisson"]])
+def an_allocation_of_no_bytes_is_one(options):
+    """A block that is freed after it is not temporary; one that is freed after none is."""
+    with Folder() as here:
+        same(record([program("zero")], here / "t.mayfly", *options).code, 0)
+
+        def found(metric):
+            return {row["function"]: row["self"]["bytes"]["estimate"] for row in
+                    report(here / "t.mayfly", "--metric", metric, "--min-size", "1", "--top", "0", "--all")["rows"]
+                    if row["function"] == "plain" or row["function"].startswith("zero_")}
+        allocated, temporary = found("allocated"), found("temporary")
+        same(len(allocated), 10, allocated)
+        same({name: figure for name, figure in temporary.items() if figure}, {"plain": allocated["plain"]})
+
 if __name__ == "__main__":
     main()

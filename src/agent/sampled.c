@@ -148,6 +148,8 @@ static INLINE void *sample(void *block, size_t size, const struct walk_start *at
 	if (budget)
 		look_at_budget(began, size, hits);
 	life_settle();
+	if (hits != SAMPLER_SKIP)
+		sampler_stop(s); /* no block passes unnoticed until this one can be temporary */
 	return moved ? moved : block;
 }
 
