@@ -378,14 +378,14 @@ def no_bytes_lost_between():
     need_attach()
     with Folder() as here, started(program("crowd"), str(CROWD)) as process:
         crowd = Told(process)
-        traces = [here / ("%d.mayfly" % i) for i in range(6)]
+        traces = [here / ("%d.mayfly" % i) for i in range(8)]
         for i, trace in enumerate(traces):
-            with attached(process, "-q", "-i", "16K" if i % 2 else "128K", "-o", trace):
-                crowd.tell("a", 200)
+            with attached(process, "-q", "-i", "64K" if i % 2 else "512K", "-o", trace):
+                crowd.tell("a", 60)
             crowd.tell("b", 50 * i)
         process.stdin.close()
         same(process.wait(), 0)
-        crowd_allocated(traces, 6 * 200)
+        crowd_allocated(traces, 8 * 60, most=3)
         crowd_allocated(traces, 0, "site_b")
 
 

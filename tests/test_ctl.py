@@ -103,9 +103,9 @@ def changes_cost_no_bytes(options):
     with Folder() as here:
         with running(here, "-i", "512K", *options, command=[program("crowd"), str(CROWD)]) as told:
             for phase in range(9):
-                told.tell("a", 300)
+                told.tell("a", 60)
                 ctl(here / "t.mayfly", "interval", "512K" if phase % 2 else "64K")
-        crowd_allocated([here / "t.mayfly"], 9 * 300)
+        crowd_allocated([here / "t.mayfly"], 9 * 60)
 
 
 @cases(["stratified", "poisson"])

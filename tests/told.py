@@ -22,14 +22,14 @@ class Told:
         same(self.process.stdout.readline(), b"done\n")
 
 
-CROWD = 200  # threads
+CROWD = 400  # threads
 
 
-def crowd_allocated(traces, blocks, site="site_a"):
+def crowd_allocated(traces, blocks, site="site_a", most=4):
     """Each thread of the crowd has allocated so many blocks at that site; what an estimate of it is off by
-    is near enough to its standard error."""
+    is at most so many standard errors. (Those that are stated for the stratified sampler are too wide.)"""
     rows = [row["self"]["bytes"] for trace in traces
             for row in report(trace, "--metric", "allocated", "--top", "0", "--all")["rows"] if row["function"] == site]
     truth, found = CROWD * blocks * 1000, sum(row["estimate"] for row in rows)
     score = (found - truth) / max(1, sum(row["stderr"] ** 2 for row in rows)) ** .5
-    check(abs(score) < 4, "%s: %d bytes of %d, %.1f standard errors off" % (site, found, truth, score))
+    check(abs(score) < most, "%s: %d bytes of %d, %.1f standard errors off" % (site, found, truth, score))
