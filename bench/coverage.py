@@ -9,11 +9,13 @@ import os
 import subprocess
 
 import measure
+import situations
 
 RUNS, QUICK_RUNS = 200, 10
 INTERVALS = [12, 14, 16, 19]
 MODES = {"coverage": [], "pairs": ["--pairs"], "check": ["--check"]}
 RECORDED, RECORDED_LOG2, RECORDED_RUNS = ["powerlaw", "aligned", "realloc"], 14, 20
+SITUATION_RUNS = 60
 RECORDED_BY = ["function", "total", "size", "heap"]
 ENOUGH = 100  # with fewer rows a percentage is mostly chance
 
@@ -73,7 +75,9 @@ def measure_all(tools, rounds, quick, work, progress):
         try:
             found = list(pool.map(lambda job: run_mode(tools, *job, runs), jobs))
             result["recorded"] = record(tools, min(runs, RECORDED_RUNS), work) if tools.has_mayfly() else []
-        except RuntimeError as error:
+            if tools.has_mayfly():
+                result["situations"] = situations.measure_all(tools, min(runs, SITUATION_RUNS), work)
+        except (RuntimeError, subprocess.CalledProcessError) as error:
             result["failed"] = str(error)
             return result
     for mode in MODES:
@@ -271,4 +275,5 @@ def render(part, heading, table):
     for log2 in INTERVALS:
         lines += coverage_table(data, log2, table)
     return lines + ratio_table(data, table) + bias_table(data, table) + scenario_tables(data, table) + \
-        diff_table(data, table) + check_table(data, table) + recorded_table(data, table)
+        diff_table(data, table) + check_table(data, table) + recorded_table(data, table) + \
+        (situations.render_table(data["situations"], table) if "situations" in data else [])
