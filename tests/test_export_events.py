@@ -1278,6 +1278,20 @@ def sqlite_of_ocaml():
         check(one(db, "SELECT count(*) FROM samples WHERE NOT counted") > 0, "nothing is there twice")
 
 
+@case
+def memtrace_files():
+    """What they do not say is not there, and nothing else is missing. No heap that they do not have."""
+    ocaml()
+    kept["memtrace"] = export("memtrace", "ocaml", "--heap", "ocaml")
+    db = database("memtrace")
+    same(sorted(metric for metric, in db.execute("SELECT DISTINCT metric FROM functions")), ["allocated", "live", "peak"])
+    for view, metric in (("live_at_end", "live"), ("live_at_peak", "peak"), ("allocated", "allocated")):
+        close(one(db, "SELECT total(bytes) FROM " + view), total("memtrace", metric)["bytes"]["estimate"], view)
+    same(one(db, "SELECT count(temporary) FROM samples"), 0, "temporary blocks")
+    dumps = Perfetto(export("perfetto", "memtrace")).dumps
+    same({heap for _, heap in dumps}, {"ocaml"}, "profiles")
+
+
 @cases(["known-exact", "known-sampled", "sampled", "snapshots", *INHERITED])
 def sqlite_by_function(name):
     """The view adds samples up; the table has what report says, with errors."""

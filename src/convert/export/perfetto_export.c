@@ -484,25 +484,33 @@ static void put_dumps(struct perfetto *p, const struct curve *curve)
 				put_dump(p, &p->heap[h], &moments[i]);
 }
 
+/* Those that blocks are in; a trace that was cut off does not know. */
+static uint32_t heaps_present(const struct mayfly_info *info)
+{
+	uint32_t native = 1u << MAYFLY_HEAP_MALLOC;
+
+	return info->heaps		    ? info->heaps
+	       : info->ocaml_interval_bytes ? native | MAYFLY_HEAPS_OCAML
+					    : native;
+}
+
 /* A trace with malloc's heap only is queried without a filter by heap, because snapshots cannot
- * tell heaps apart. */
+ * tell heaps apart. A viewer shows the first heap, so none is there without blocks. */
 static void choose_heaps(struct perfetto *p)
 {
-	uint32_t asked = p->query->heaps, native = 1u << MAYFLY_HEAP_MALLOC;
+	uint32_t asked = p->query->heaps, present = heaps_present(p->info);
+	uint32_t native = 1u << MAYFLY_HEAP_MALLOC, ocaml = MAYFLY_HEAPS_OCAML;
 	uint32_t pool = 1u << MAYFLY_HEAP_POOL | 1u << MAYFLY_HEAP_POOL_MAPPED;
-	uint32_t ocaml = MAYFLY_HEAPS_OCAML;
-	bool has_ocaml = p->info->ocaml_interval_bytes != 0;
-	bool has_pool = !p->info->snapshot_ns && p->info->heaps & pool;
 
-	if (asked) {
-		pool &= asked;
-		ocaml &= asked;
-	}
-	p->heap[0] = (struct heap){.name = "libc.malloc",
-				   .used = !asked || (asked & native),
-				   .heaps = has_ocaml || has_pool ? native : asked};
-	p->heap[1] = (struct heap){.name = "ocaml", .used = has_ocaml && ocaml, .heaps = ocaml};
-	p->heap[2] = (struct heap){.name = "pool", .used = has_pool && pool, .heaps = pool};
+	if (p->info->snapshot_ns)
+		present = native;
+	p->heap[0] =
+	    (struct heap){.name = "libc.malloc", .heaps = present & ~native ? native : asked};
+	p->heap[1] = (struct heap){.name = "ocaml", .heaps = asked ? ocaml & asked : ocaml};
+	p->heap[2] = (struct heap){.name = "pool", .heaps = asked ? pool & asked : pool};
+	p->heap[0].used = (!asked || asked & native) && present & native;
+	p->heap[1].used = present & p->heap[1].heaps;
+	p->heap[2].used = present & p->heap[2].heaps;
 }
 
 static bool begin_heaps(struct perfetto *p)

@@ -147,6 +147,16 @@ static bool is_at_peak(const struct database *d, uint64_t number, const struct c
 	       (!freed || d->events > peak_at(&d->peak, moment).events);
 }
 
+/* An imported file may not say it. */
+static struct cell is_temporary(const struct database *d, const struct cursor_block *b,
+				const struct release *r)
+{
+	if (d->info->absent & MAYFLY_ABSENT_TEMPORARY)
+		return NOTHING;
+	return INTEGER(r && r->flags & MAYFLY_FLAG_TEMPORARY &&
+		       !(b->flags & MAYFLY_FLAG_INHERITED));
+}
+
 static void put_sample(struct database *d, uint64_t number, const struct cursor_block *b,
 		       const struct release *r)
 {
@@ -163,8 +173,7 @@ static void put_sample(struct database *d, uint64_t number, const struct cursor_
 	    INTEGER((b->flags & MAYFLY_FLAG_REALLOC) != 0),
 	    INTEGER((b->flags & MAYFLY_FLAG_INHERITED) != 0), r ? INTEGER(r->time_ns) : NOTHING,
 	    r ? UNSIGNED(r->thread) : NOTHING,
-	    r ? INTEGER((r->flags & MAYFLY_FLAG_REALLOC) != 0) : NOTHING,
-	    INTEGER(r && r->flags & MAYFLY_FLAG_TEMPORARY && !(b->flags & MAYFLY_FLAG_INHERITED)),
+	    r ? INTEGER((r->flags & MAYFLY_FLAG_REALLOC) != 0) : NOTHING, is_temporary(d, b, r),
 	    INTEGER(trace_counts(d->trace, heap, b->node)), UNSIGNED(b->labels));
 }
 
@@ -313,27 +322,34 @@ static void put_counters(struct database *d)
 	REAL((e).bytes.estimate), REAL((e).bytes.stderror), REAL((e).blocks.estimate),             \
 	    REAL((e).blocks.stderror), UNSIGNED((e).samples)
 
+static void put_rows(struct database *d, const char *metric, struct mayfly_result *result)
+{
+	char buffer[4096];
+
+	for (size_t i = 0; i < result->rows && !d->error; i++) {
+		const struct mayfly_row *row = &result->row[i];
+		const char *function = curve_function_name(row, buffer, sizeof(buffer));
+
+		DATABASE_ROW(d, FUNCTIONS, TEXT(metric), TEXT(function), TEXT(row->file),
+			     TEXT(row->module), ESTIMATE(row->self), ESTIMATE(row->total));
+	}
+	mayfly_result_free(result);
+}
+
 static void put_metric(struct database *d, enum mayfly_metric metric, const char *name)
 {
 	struct mayfly_query query = *d->query;
 	struct mayfly_result *result;
-	char buffer[4096];
 
 	if (d->error)
 		return;
 	query.metric = metric;
 	query.by = MAYFLY_BY_FUNCTION;
 	d->error = mayfly_query_run(d->trace, &query, &result);
-	if (d->error)
-		return;
-	for (size_t i = 0; i < result->rows && !d->error; i++) {
-		const struct mayfly_row *row = &result->row[i];
-		const char *function = curve_function_name(row, buffer, sizeof(buffer));
-
-		DATABASE_ROW(d, FUNCTIONS, TEXT(name), TEXT(function), TEXT(row->file),
-			     TEXT(row->module), ESTIMATE(row->self), ESTIMATE(row->total));
-	}
-	mayfly_result_free(result);
+	if (d->error == MAYFLY_E_ABSENT)
+		d->error = 0; /* an imported file may lack one metric, and have the others */
+	else if (!d->error)
+		put_rows(d, name, result);
 }
 
 /* Totals including callees, which would be slow to compute in SQL. */
