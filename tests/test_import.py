@@ -393,6 +393,25 @@ def pprof_leaves_out_what_it_says():
 
 
 @case
+def pprof_difference():
+    """A stack of less than nothing is no part of a trace, which then says what its sums should be. What was
+    allocated where less is live than before is."""
+    def stack(name, *values):
+        return [[(name, "f.c", 1)]], [value % (1 << 64) for value in values]
+    path = write("delta.pb", profiles.pprof(profiles.HEAP_TYPES, [
+        stack("more", 5, 757, 4, 600), stack("less", -1, -47, -1, -40), stack("freed", 2, 30, -2, -30)]))
+    done = run([MAYFLY, "info", "--json", path])
+    same((done.code, done.err.count(b"\n")), (0, 1), done)
+    words = "2 stacks with negative values: it is a difference of two profiles, whose live bytes are 530 instead of " \
+        "600, whose allocated bytes are 740 instead of 787"
+    check(words in done.err.decode(), done.err)
+    got = json.loads(done.out)
+    check("; left out " + words in got["note"], got["note"])
+    same([got[name]["bytes"]["estimate"] for name in ("allocated", "live_at_end")], [787, 600])
+    same(words in run([MAYFLY, "report", path]).out.decode().replace("\n             ", " "), True, "the report")
+
+
+@case
 def pprof_of_something_else():
     path = write("cpu.pb", profiles.pprof([("samples", "count"), ("cpu", "nanoseconds")],
                                           [([[("f", "f.c", 1)]], [1, 2])]))

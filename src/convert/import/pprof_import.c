@@ -88,7 +88,8 @@ struct pprof_input {
 
 	uint64_t fact[PROFILE_LAST + 1]; /* its own numbers, by field */
 	uint64_t period_unit, comment;
-	uint64_t negative; /* samples left out because they are negative */
+	uint64_t negative; /* stacks of which a value is left out because it is negative */
+	double net[KINDS], kept[KINDS]; /* the sums with these, and without them */
 };
 
 /* ---- tables ---- */
@@ -351,17 +352,30 @@ static uint64_t value_of(const struct pprof_input *c, int kind)
 	return c->column[kind] < 0 ? 0 : c->value[c->column[kind]];
 }
 
+/* A difference of two profiles has negative values, which a trace cannot hold: neither what is less
+ * than nothing, nor what is live of that. */
+static void leave_out_negative(struct pprof_input *c, struct heap_figures *f)
+{
+	bool live = (int64_t)f->live < 0 || (int64_t)f->live_bytes < 0;
+	bool all = (int64_t)f->all < 0 || (int64_t)f->all_bytes < 0;
+
+	c->net[LIVE_BYTES] += (double)(int64_t)f->live_bytes;
+	c->net[ALL_BYTES] += (double)(int64_t)f->all_bytes;
+	c->negative += live || all;
+	if (live || all)
+		f->live = f->live_bytes = 0;
+	if (all)
+		f->all = f->all_bytes = 0;
+	c->kept[LIVE_BYTES] += (double)f->live_bytes;
+	c->kept[ALL_BYTES] += (double)f->all_bytes;
+}
+
 static int pprof_add_row(struct pprof_input *c)
 {
 	struct heap_figures f = {value_of(c, LIVE), value_of(c, LIVE_BYTES), value_of(c, ALL),
 				 value_of(c, ALL_BYTES)};
 
-	/* A difference of two profiles has negative values, which a trace cannot hold. */
-	if ((int64_t)f.live < 0 || (int64_t)f.live_bytes < 0 || (int64_t)f.all < 0 ||
-	    (int64_t)f.all_bytes < 0) {
-		c->negative++;
-		f = (struct heap_figures){0};
-	}
+	leave_out_negative(c, &f);
 	if (!f.live && !f.live_bytes && !f.all && !f.all_bytes) {
 		c->profile.frames = c->profile.row_first;
 		return 0;
@@ -487,6 +501,27 @@ static bool is_dropped(const void *context, const struct recording *t, uint32_t 
 	return !expression[1] || regexec(expression[1], name, 0, NULL, 0) != 0;
 }
 
+/* All that the trace says is too large by what is left out, so its note has the right sums. */
+static void say_negative(struct pprof_input *c)
+{
+	static const struct {
+		int kind;
+		const char *name;
+	} sums[] = {{LIVE_BYTES, "live"}, {ALL_BYTES, "allocated"}};
+	char *out = c->report->left_out;
+	size_t room = sizeof(c->report->left_out), n;
+
+	n = (size_t)snprintf(out, room,
+			     "%" PRIu64
+			     " stacks with negative values: it is a difference of two profiles",
+			     c->negative);
+	for (size_t i = 0; i < sizeof(sums) / sizeof(sums[0]); i++)
+		if (c->net[sums[i].kind] != c->kept[sums[i].kind] && n < room)
+			n += (size_t)snprintf(
+			    out + n, room - n, ", whose %s bytes are %.0f instead of %.0f",
+			    sums[i].name, c->net[sums[i].kind], c->kept[sums[i].kind]);
+}
+
 static int pprof_describe(struct pprof_input *c)
 {
 	struct recording *t = c->profile.tables;
@@ -497,13 +532,11 @@ static int pprof_describe(struct pprof_input *c)
 	if (known)
 		comment = &c->string[c->comment];
 	if (c->negative)
-		snprintf(c->report->left_out, sizeof(c->report->left_out),
-			 "%" PRIu64
-			 " stacks with negative values: it is a difference of two profiles",
-			 c->negative);
-	if (import_describe(t, c->report->problem, "converted from a pprof heap profile%s%.*s",
+		say_negative(c);
+	if (import_describe(t, c->report->problem, "converted from a pprof heap profile%s%.*s%s%s",
 			    known ? ", comment " : "", comment->size < 256 ? (int)comment->size : 0,
-			    (const char *)comment->bytes))
+			    (const char *)comment->bytes, c->negative ? "; left out " : "",
+			    c->report->left_out))
 		return MAYFLY_E_MEMORY;
 	c->profile.absent |= MAYFLY_ABSENT_COMMAND;
 	if ((int64_t)c->fact[PROFILE_TIME_NANOS] > 0)
