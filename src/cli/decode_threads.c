@@ -69,8 +69,9 @@ static void *work(void *context)
 	return NULL;
 }
 
-/* One more, as long as there can be. Signals are for the thread that was there before, but for SIGBUS,
- * which a thread's own access to a mapped file raises. */
+/* One more, as long as there can be; with the lock held, as several threads may read the trace.
+ * Signals are for the thread that was there before, but for SIGBUS, which a thread's own access to a
+ * mapped file raises. */
 static void add_thread(struct decode_threads *h)
 {
 	sigset_t all, before;
@@ -95,8 +96,8 @@ static void *decode_start(void *context, void (*run)(void *argument), void *argu
 	if (!t)
 		return NULL;
 	*t = (struct task){.run = run, .argument = argument};
-	add_thread(h);
 	pthread_mutex_lock(&h->lock);
+	add_thread(h);
 	if (h->last)
 		h->last->next = t;
 	else
