@@ -133,6 +133,21 @@ const steps = {
 	/** The number of columns that a grid is laid out in. */
 	columns: (selector) => page.locator(selector).first().evaluate((grid) =>
 		getComputedStyle(grid).gridTemplateColumns.split(" ").length),
+	/** Of each table: what it is called, how many rows are drawn, whether others are not, and the part of
+	 * its width in sight that its names have. */
+	tables: () => page.locator("main table").evaluateAll((all) => all.map((table) => {
+		const heads = [...table.querySelectorAll("thead th")];
+		const names = table.matches(".heat-functions") ? heads[0] : heads.at(-1);
+		const seen = table.parentElement.getBoundingClientRect();
+		const box = names.getBoundingClientRect();
+		const inside = Math.min(box.right, seen.right) - Math.max(box.left, seen.left);
+		return {
+			name: table.getAttribute("aria-label") ?? table.caption?.textContent,
+			rows: table.querySelectorAll("tbody tr:not(.space)").length,
+			more: table.querySelector(".space") !== null,
+			share: inside / seen.width,
+		};
+	})),
 	/** Whether something is wider than the window. */
 	overflow: () => page.evaluate(() => document.documentElement.scrollWidth > innerWidth),
 	async axe() {

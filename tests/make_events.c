@@ -11,6 +11,9 @@
  *	strange	 names and values that are broken or hostile
  *	labels	 the blocks of exact, without track events
  *	overwritten the same as exact, after OCaml's runtime has overwritten events
+ *	many	 sampled, MANY of each: functions, lines, modules, threads, labels, sizes, lifetimes, spans,
+ *		 instants, counters
+ *	many-exact  the same, with every allocation
  */
 #include "trace/write/writer.h"
 
@@ -284,6 +287,57 @@ static void say_strange(void)
 	}
 }
 
+/* ---- many ---- */
+
+#define MANY 3000u
+
+static const char *numbered(const char *word, uint32_t number)
+{
+	static char text[128];
+
+	snprintf(text, sizeof(text), "%s_%04u_of_a_long_name_that_says_what_it_is", word, number);
+	return text;
+}
+
+static uint32_t numbered_node(uint32_t number)
+{
+	const uint64_t start = 0x10000000ull + 0x10000ull * number;
+	const struct recording_module m = {.path = string(numbered("/opt/server/lib", number)),
+					   .start = start,
+					   .end = start + 0x10000,
+					   .to_ns = INT64_MAX};
+	struct recording_location l = {
+	    string(numbered("function", number)), string("/src/many.c"), number + 1, false, 0, 0};
+	uint32_t f = recording_frame(r, MAYFLY_FRAME_CODE, recording_module(r, &m), start + 0x100);
+
+	r->frame[f].first_location = recording_location(r, &l);
+	r->frame[f].locations = 1;
+	return recording_node(r, stack("main"), f);
+}
+
+static void say_many(void)
+{
+	for (uint32_t i = 0; i < MANY; i++) {
+		struct recording_label label = {text_value("tenant"),
+						text_value(numbered("tenant", i))};
+		uint32_t span = type(MAYFLY_TYPE_SPAN, numbered("span", i), "many", "", "");
+		uint32_t instant = type(MAYFLY_TYPE_INSTANT, numbered("instant", i), "", "", "");
+		uint32_t counter =
+		    type(MAYFLY_TYPE_COUNTER, numbered("counter", i), "", "bytes", "uvalue");
+
+		node = numbered_node(i);
+		thread = recording_thread(r, 5000 + i, string(numbered("t", i)));
+		labels = recording_labels(r, &label, 1);
+		begin(span, 0, 0);
+		for (uint32_t k = 0; k < 10 + i % 30; k++)
+			allocate(16 * (i + 1ull), 1, i % 2, 0);
+		now += i * US;
+		end(span);
+		track(MAYFLY_TRACK_INSTANT, instant, 0, 0);
+		track(MAYFLY_TRACK_COUNT, counter, 1000000ull * i, 0);
+	}
+}
+
 /* ---- all ---- */
 
 static void set_info(void)
@@ -313,6 +367,7 @@ static const struct kind {
     {"lossy", serve_lossy, true, true, 0}, {"snapshots", serve, true, true, 500 * MS},
     {"gc", collect, true, true, 0},	   {"strange", say_strange, true, true, 0},
     {"labels", serve, true, false, 0},	   {"overwritten", serve_overwritten, true, true, 0},
+    {"many", say_many, false, true, 0},	   {"many-exact", say_many, true, true, 0},
 };
 
 static int write_file(const char *path, const struct kind *kind)

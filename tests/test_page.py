@@ -272,6 +272,58 @@ def below_zero():
     same(result.out.decode().replace("\u00a0", " ").strip(), "-1.23 MiB|-1 B|0 B|0 B|-2.50 k", result.err)
 
 
+NAMED = {
+    "many": [("table?own.by=" + by) for by in ("function", "line", "module", "stack", "thread", "size", "lifetime",
+                                               "label:tenant")] +
+            ["summary", "heat", "source", "spans", "events", "churn"],
+    "many-exact": ["table?own.by=function&own.sort=total", "table?own.by=thread", "spans"],
+    "exact": ["summary", "reallocs", "leaks", "rss", "fragmentation"], "ocaml": ["survival", "events"]}
+LONG = ["source", *("table?own.by=" + by for by in ("function", "line", "module", "stack", "thread", "label:tenant"))]
+
+
+def many(which, here):
+    """A trace with thousands of everything."""
+    same(run([os.path.join(BUILD, "tests", "make_events"), which, here / "t.mayfly"]).code, 0)
+    return here / "t.mayfly"
+
+
+def tables_of(trace, browser_views):
+    """[(view, width of the window, table)]"""
+    asked = [(view, width) for width in (1024, 1440) for view in browser_views]
+    steps = []
+    for view, width in asked:
+        steps += [["size", width, 800], ["open", "#v1/" + view], ["wait", "main table"], ["tables"]]
+    return [(*ask, table) for ask, tables in zip(asked, drive(trace, ["open"], *steps)) for table in tables]
+
+
+@cases(list(NAMED))
+def names_have_room(which):
+    """At least 40 % of what is seen of a table is for its names, however many rows it has."""
+    with Folder() as here:
+        found = tables_of(many(which, here) if "many" in which else golden(which), NAMED[which])
+    same({view for view, _, _ in found}, set(NAMED[which]), "views with tables")
+    for view, width, table in found:
+        check(table["share"] >= 0.4, view, width, table)
+    if "many" in which:
+        same({view for view, _, table in found if table["more"] and view in LONG},
+             set(LONG) & set(NAMED[which]), "views with more rows than the window")
+
+
+@case
+def names_beside_a_chosen_row():
+    """The table is narrower then."""
+    with Folder() as here:
+        steps = []
+        for by in ("function", "module", "thread"):
+            for width in (1024, 1440):
+                steps += [["size", width, 800], ["open", "#v1/table?own.by=" + by], ["press", "j"],
+                          ["wait", ".side"], ["tables"]]
+        for tables in drive(many("many", here), ["open"], *steps):
+            check(tables[0]["more"], tables)
+            for table in tables:
+                check(table["share"] >= 0.4, table)
+
+
 @cases(["survival", "events"])
 def panes(view):
     found, = drive(golden("ocaml"), ["open", "#v1/" + view], ["texts", ".pane table"])

@@ -2,9 +2,12 @@
 // Cells and small tables that several views draw alike.
 import { Fragment } from "preact";
 import type { ComponentChildren, CSSProperties } from "preact";
+import { useRef } from "preact/hooks";
 import type { Estimate } from "../engine/engine.ts";
 import { errorText, intervalText, sureness, valueText } from "../format.ts";
 import type { Answer } from "../shell/answer.ts";
+import { fitting, useRoom } from "./room.ts";
+import type { Sized } from "./room.ts";
 import type { RowName } from "./row.ts";
 
 /** Whether the figure is only noise: it is shown, but dim. */
@@ -54,7 +57,7 @@ export function Name(props: { of: RowName; title?: string }) {
 	);
 }
 
-export interface Column<R> {
+export interface Column<R> extends Sized {
 	title: string;
 	hint?: string;
 	/** Numbers are at the right. */
@@ -62,8 +65,6 @@ export interface Column<R> {
 	cell(row: R): ComponentChildren;
 	/** Of 1: a bar behind the cell. */
 	share?(row: R): number;
-	/** In digits, or as wide as a figure with its error; none: what is left. */
-	width?: number | "figure";
 }
 
 function widthStyle(width: number | "figure" | undefined): CSSProperties | undefined {
@@ -83,10 +84,13 @@ export interface SmallTableProps<R> {
 }
 
 export function SmallTable<R>(props: SmallTableProps<R>) {
-	const { columns, rows, onChoose } = props;
+	const { rows, onChoose } = props;
+	const box = useRef<HTMLDivElement>(null);
+	const columns = fitting(props.columns, useRoom(box, rows.length > 0));
 	if (!rows.length) return <p class="empty">{props.none ?? "Nothing"}</p>;
+	const left = props.columns.filter((column) => !columns.includes(column));
 	return (
-		<div class="scroll-x">
+		<div class="scroll-x" ref={box}>
 			<table class="small" aria-label={props.caption}>
 				<thead>
 					<tr>
@@ -133,6 +137,9 @@ export function SmallTable<R>(props: SmallTableProps<R>) {
 					))}
 				</tbody>
 			</table>
+			{left.length > 0 && (
+				<p class="dim left-out">{`In a wider window, also: ${left.map(({ title }) => title).join(", ")}`}</p>
+			)}
 		</div>
 	);
 }

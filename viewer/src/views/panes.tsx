@@ -75,9 +75,10 @@ function spanTimes(longest: number): Column<Span>[] {
 		number("Count", 8, (row) => countText(row.count)),
 		number("Total", 10, (row) => durationText(row.total_ns), { share: (row) => row.total_ns / longest }),
 		number("Self", 10, (row) => durationText(row.self_ns),
-			{ hint: "without spans that were opened inside" }),
-		number("Median", 10, (row) => durationText(row.p50_ns)),
-		number("99 %", 10, (row) => durationText(row.p99_ns), { hint: "99 of 100 spans are shorter" }),
+			{ hint: "without spans that were opened inside", minor: true }),
+		number("Median", 10, (row) => durationText(row.p50_ns), { minor: true }),
+		number("99 %", 10, (row) => durationText(row.p99_ns),
+			{ hint: "99 of 100 spans are shorter", minor: true }),
 		number("Longest", 10, (row) => durationText(row.max_ns)),
 	];
 }

@@ -12,6 +12,8 @@ import type { ViewProps } from "../view.ts";
 import { barStyle, Bytes, isNoise, Name } from "./cells.tsx";
 import { frameName, rowFilter, rowKey, rowName, rowText } from "./row.ts";
 import type { Frame, Row, Rows } from "./row.ts";
+import { fitting, useRoom } from "./room.ts";
+import type { Sized } from "./room.ts";
 import { Sandwich } from "./sandwich.tsx";
 import { Space } from "./space.tsx";
 import { useVirtual } from "./virtual.ts";
@@ -62,14 +64,40 @@ function itemsOf(rows: Row[], by: string, opened: ReadonlySet<string>, search: s
 	return items;
 }
 
+/** A column beside the names. */
+interface Column extends Sized {
+	key: "self" | "total" | "shares" | "blocks" | "samples";
+}
+
+/** The bars say the shares, too, so these go first. What the rows are sorted by stays. */
+function columnsOf(calls: boolean, sort: string): Column[] {
+	const columns: Column[] = [
+		{ key: "self", width: "figure", needed: sort === "self" },
+		{ key: "total", width: "figure", needed: sort === "total" },
+		{ key: "shares", width: calls ? 16 : 7, minor: true },
+		{ key: "blocks", width: 11 },
+		{ key: "samples", width: 11 },
+	];
+	return columns.filter(({ key }) => calls || key !== "total");
+}
+
+/** Which of them are there. */
+type Shown = ReadonlySet<Column["key"]>;
+
+/** How many columns the names have before them. */
+function before(shown: Shown): number {
+	const figures = Number(shown.has("self")) + Number(shown.has("total"));
+	return figures * (shown.has("shares") ? 2 : 1) + Number(shown.has("blocks")) +
+		Number(shown.has("samples"));
+}
+
 interface LineProps {
 	item: Item;
 	by: string;
 	index: number;
 	all: number;
 	calls: boolean;
-	/** Where there is little room, the bars say the shares. */
-	shares: boolean;
+	shown: Shown;
 	/** What the list is sorted by is counted, too. */
 	byTotal: boolean;
 	chosen: boolean;
@@ -90,13 +118,18 @@ function Amount(props: { of: Estimate; all: number; shares: boolean }) {
 }
 
 function Line(props: LineProps) {
-	const { item, by, all, calls } = props;
+	const { item, by, all, calls, shown } = props;
+	const shares = shown.has("shares");
 	const { row, frame } = item;
 	const id = `line-${props.index}`;
 	if (frame)
 		return (
 			<tr class="frame" id={id} aria-rowindex={props.index + 2}>
-				<td class="frame-name" colSpan={3 + (calls ? 2 : 1) * (props.shares ? 2 : 1)}><Name of={frameName(frame)} />{frame.inlined && <span class="detail">inlined</span>}</td>
+				<td colSpan={before(shown)} />
+				<td class="frame-name">
+					<Name of={frameName(frame)} />
+					{frame.inlined && <span class="detail">inlined</span>}
+				</td>
 			</tr>
 		);
 	const noise = isNoise(row.self) && (!calls || isNoise(row.total));
@@ -110,10 +143,10 @@ function Line(props: LineProps) {
 			onClick={props.onChoose}
 			onDblClick={props.onOpen}
 		>
-			<Amount of={row.self} all={all} shares={props.shares} />
-			{calls && <Amount of={row.total} all={all} shares={props.shares} />}
-			<td class="number">{blocksText(counted)}</td>
-			<td class="number dim">{countText(counted.samples)}</td>
+			{shown.has("self") && <Amount of={row.self} all={all} shares={shares} />}
+			{shown.has("total") && <Amount of={row.total} all={all} shares={shares} />}
+			{shown.has("blocks") && <td class="number">{blocksText(counted)}</td>}
+			{shown.has("samples") && <td class="number dim">{countText(counted.samples)}</td>}
 			<td>
 				{row.stack && row.stack.length > 1 && (
 					<button
@@ -150,12 +183,12 @@ function callersShort(stack: Frame[]): string {
 interface HeadProps {
 	grouping: Grouping;
 	sort: string;
-	shares: boolean;
+	shown: Shown;
 	onSort(sort: string): void;
 }
 
 function Head(props: HeadProps) {
-	const { grouping, sort } = props;
+	const { grouping, sort, shown } = props;
 	const sortable = (key: string, title: string, hint: string) => (
 		<>
 			<th scope="col" class="number" aria-sort={sort === key ? "descending" : "none"} title={hint}>
@@ -163,7 +196,7 @@ function Head(props: HeadProps) {
 					{title} <span aria-hidden="true">{sort === key ? "▼" : ""}</span>
 				</button>
 			</th>
-			{props.shares && <th scope="col" class="number">%</th>}
+			{shown.has("shares") && <th scope="col" class="number">%</th>}
 		</>
 	);
 	return (
@@ -171,17 +204,21 @@ function Head(props: HeadProps) {
 			<tr>
 				{grouping.calls ? (
 					<>
-						{sortable("self", "Self", "What it allocates itself")}
-						{sortable("total", "Total", "With all that it calls")}
+						{shown.has("self") && sortable("self", "Self", "What it allocates itself")}
+						{shown.has("total") && sortable("total", "Total", "With all that it calls")}
 					</>
 				) : (
 					<>
 						<th scope="col" class="number" aria-sort="descending">Bytes</th>
-						{props.shares && <th scope="col" class="number">%</th>}
+						{shown.has("shares") && <th scope="col" class="number">%</th>}
 					</>
 				)}
-				<th scope="col" class="number">{grouping.calls ? "Self blocks" : "Blocks"}</th>
-				<th scope="col" class="number">{grouping.calls ? "Self samples" : "Samples"}</th>
+				{shown.has("blocks") && (
+					<th scope="col" class="number">{grouping.calls ? "Self blocks" : "Blocks"}</th>
+				)}
+				{shown.has("samples") && (
+					<th scope="col" class="number">{grouping.calls ? "Self samples" : "Samples"}</th>
+				)}
 				<th scope="col">{grouping.head}</th>
 			</tr>
 		</thead>
@@ -209,7 +246,9 @@ export default function Table(props: ViewProps) {
 	const items = useMemo(() => itemsOf(rows, drawnBy, opened, search), [rows, drawnBy, opened, search]);
 	const height = matchMedia("(pointer: coarse)").matches ? 36 : 24;
 	const virtual = useVirtual(items.length, height, height + 4);
-	const shares = virtual.width >= 940 || !calls;
+	const room = useRoom(virtual.box, true);
+	const shown: Shown = new Set(fitting(columnsOf(calls, sort), room).map(({ key }) => key));
+	const share = shown.has("shares") && <col class="share-column" />;
 	const count = answer.value?.rows_count ?? rows.length;
 	const all = answer.value ? bytesOf(answer.value.total) : 0;
 	const chosen = items.findIndex((item) => !item.frame && item.key === state.own.row);
@@ -307,12 +346,13 @@ export default function Table(props: ViewProps) {
 						style={{ "--row": `${height}px` } as never}
 					>
 						<colgroup>
-							<col class="figure-column" />{shares && <col class="share-column" />}
-							{calls && <col class="figure-column" />}
-							{calls && shares && <col class="share-column" />}
-							<col class="count-column" /><col class="count-column" /><col />
+							{shown.has("self") && <><col class="figure-column" />{share}</>}
+							{shown.has("total") && <><col class="figure-column" />{share}</>}
+							{shown.has("blocks") && <col class="count-column" />}
+							{shown.has("samples") && <col class="count-column" />}
+							<col />
 						</colgroup>
-						<Head grouping={grouping} sort={sort} shares={shares} onSort={setSort} />
+						<Head grouping={grouping} sort={sort} shown={shown} onSort={setSort} />
 						<tbody>
 							<Space height={virtual.above} />
 							{items.slice(virtual.first, virtual.end).map((item, at) => {
@@ -325,8 +365,8 @@ export default function Table(props: ViewProps) {
 										index={index}
 										all={all}
 										calls={calls}
-									shares={shares}
-									byTotal={sort === "total"}
+										shown={shown}
+										byTotal={sort === "total"}
 										chosen={index === chosen}
 										opened={opened.has(item.key)}
 										onChoose={() => choose(index, false)}

@@ -15,14 +15,12 @@ export interface Virtual {
 	below: number;
 	/** Rows that fit into the box. */
 	fit: number;
-	/** Of the box, in pixels. */
-	width: number;
 	reveal(row: number): void;
 }
 
 export function useVirtual(count: number, step: number, head: number): Virtual {
 	const box = useRef<HTMLDivElement>(null);
-	const [seen, setSeen] = useState({ top: 0, height: 800, width: 1200 });
+	const [seen, setSeen] = useState({ top: 0, height: 800 });
 	// The box may come later than the first answer, and go with it.
 	const [element, setElement] = useState<HTMLDivElement | null>(null);
 	useLayoutEffect(() => {
@@ -35,9 +33,9 @@ export function useVirtual(count: number, step: number, head: number): Virtual {
 			frame = 0;
 			setSeen((before) => {
 				const top = Math.floor(element.scrollTop / step) * step;
-				const { clientHeight: height, clientWidth: width } = element;
-				const same = before.top === top && before.height === height && before.width === width;
-				return same ? before : { top, height, width };
+				const height = element.clientHeight;
+				const same = before.top === top && before.height === height;
+				return same ? before : { top, height };
 			});
 		};
 		const later = () => (frame ||= requestAnimationFrame(look));
@@ -64,5 +62,5 @@ export function useVirtual(count: number, step: number, head: number): Virtual {
 	};
 	const above = first * step;
 	const below = (count - end) * step;
-	return { box, first, end, above, below, fit, width: seen.width, reveal };
+	return { box, first, end, above, below, fit, reveal };
 }
