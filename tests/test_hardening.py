@@ -5,33 +5,17 @@ thread sanitizer, and each fuzz target for a number of inputs, from small real o
 own, beside the one under test."""
 import glob
 import os
-import re
-import shutil
 
-from harness import (CLANG, LLVM, BUILD, Folder, MAYFLY, PYTHON, SOURCE, Skip, case, cases, check, environment, info, main, need,
-                     run, same)
+from harness import (BUILD, Folder, MAYFLY, PYTHON, SOURCE, Skip, case, cases, check, environment, info, main, need, run,
+                     same)
+from sanitized import FUZZ_TARGETS, built, fuzz, with_threads
 
 UNIT_TESTS = sorted(os.path.basename(path)[5:-2]
                     for path in glob.glob(os.path.join(SOURCE, "tests", "test_*.c")))
-FUZZ_TARGETS = sorted(os.path.basename(path)[5:-2]
-                      for path in glob.glob(os.path.join(SOURCE, "tests", "fuzz_*.c")))
 # Inputs of each target, about half a minute of a free processor; FUZZ_INPUTS is another number.
 INPUTS = {"export": 4000, "import": 2000, "jit": 50000, "memtrace": 800, "spool": 800,
           "stream": 10000, "symbols": 10000, "trace": 1000, "watch_rules": 50000}
 SEED = int(os.environ.get("FUZZ_SEED", "1"))
-
-
-def built(folder, targets, *options, **compilers):
-    """The folder of a build with these options, brought up to date."""
-    env = environment(**compilers)
-    if not os.path.exists(os.path.join(folder, "build.ninja")):
-        result = run(["meson", "setup", folder, SOURCE, "-Dbench=false", "-Dman=false",
-                      "-Dpage=disabled", *options],
-                     env=env)
-        check(result.code == 0, "meson:", result)
-    result = run(["ninja", "-C", folder, *targets], env=env)
-    check(result.code == 0, "ninja:", result.out.decode(errors="replace")[-3000:])
-    return folder
 
 
 @case
@@ -86,14 +70,6 @@ def sanitizers(name):
 
 # ---- threads ----
 
-def with_threads(*targets):
-    """The tree that is built with the thread sanitizer, and the environment for what is in it."""
-    need("meson", "ninja", "gcc")
-    folder = built(BUILD + "-tsan", targets, "-Db_sanitize=thread")
-    return folder, environment(TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1",
-                               MAYFLY_BUILD=folder, MAYFLY_SOURCE=SOURCE)
-
-
 @cases(["races", "helper"])
 def threads(name):
     """The agent's tables and spool; chunks that are decoded by several threads."""
@@ -137,32 +113,7 @@ def threads_that_decode():
 
 @cases(FUZZ_TARGETS)
 def fuzzing(name):
-    need("meson", "ninja", CLANG)
-    if not glob.glob("/usr/lib/llvm-%s/lib/clang/*/lib/linux/libclang_rt.fuzzer-x86_64.a" % LLVM):
-        raise Skip("libclang-rt-%s-dev is not installed" % LLVM)
-    folder = built(BUILD + "-fuzz", ["tests/fuzz_" + name], "-Dfuzz=true",
-                   "-Db_sanitize=address,undefined", "-Db_lundef=false",
-                   "-Dc_args=-fsanitize=fuzzer-no-link", CC=CLANG, CXX=CLANG.replace("clang", "clang++"))
-    corpus = os.path.join(folder, "corpus", name)
-    shutil.rmtree(corpus, ignore_errors=True)  # what an earlier run found is not this run's start
-    os.makedirs(corpus)
-    result = run([os.path.join(SOURCE, "tests", "make_corpus"), "fuzz_" + name, corpus, BUILD])
-    check(result.code == 0, "make_corpus:", result)
-    check(os.listdir(corpus), "no input to begin with")
-    # One seed, so that a failure here is the fault of the change at hand; FUZZ_SEED=0 draws one.
-    # What was freed is kept aside by the sanitizer, by default as much as all else together.
-    env = environment(ASAN_OPTIONS="quarantine_size_mb=16",
-                      UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1")
-    runs = os.environ.get("FUZZ_INPUTS", INPUTS[name])
-    result = run([os.path.join(folder, "tests", "fuzz_" + name), "-runs=%s" % runs,
-                  "-seed=%d" % SEED, "-timeout=600", "-rss_limit_mb=2048", "-max_len=65536",
-                  "-print_final_stats=1", "-artifact_prefix=%s-" % corpus,
-                  corpus], env=env)
-    check(result.code == 0, "an input that fails is in %s-*:" % corpus,
-          result.err.decode(errors="replace")[-4000:])
-    inputs = re.search(rb"number_of_executed_units: *(\d+)", result.err)
-    print("# %s: %s inputs" % (name, inputs.group(1).decode() if inputs else "?"))
-    check(inputs and int(inputs.group(1)) > 0, "nothing was run")
+    fuzz(name, int(os.environ.get("FUZZ_INPUTS", INPUTS[name])), SEED)
 
 
 main()

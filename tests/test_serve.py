@@ -12,6 +12,7 @@ import socket
 import stat
 import subprocess
 import tempfile
+import threading
 
 from harness import (AGENT, Folder, MAYFLY, PROGRAMS, Skip, TIMEOUT, case, cases, check, environment, mayfly,
                      main, need, record, run, same, wait_until)
@@ -503,6 +504,54 @@ def browser_is_not_opened(name):
             wait_until(lambda: "ssh -L %d:127.0.0.1:%d" % (view.port, view.port) in view.said(), "how to forward")
             view.end()
             check(not os.path.exists(here / "called"), "the browser was started")
+
+
+# ---- many at once ----
+
+EVERYTHING = ["info", "rows?top=1", "curve?points=400", "rss", "overview", "rows?top=20&by=stack", "rows?by=lifetime",
+              "heat", "churn", "spans", "events", "source", "leaks", "lanes?width=100", "callers?function=main"]
+
+
+def answers(view, requests):
+    """What each of them gets, asked by a client of its own at the same time as the others."""
+    got, start = {}, threading.Barrier(len(requests))
+
+    def ask(client, request):
+        start.wait()
+        got[client] = view.get(view.path + "ask/" + request)[::2]
+
+    clients = [threading.Thread(target=ask, args=one) for one in enumerate(requests)]
+    for client in clients:
+        client.start()
+    for client in clients:
+        client.join()
+    return got
+
+
+@case
+def asked_at_once():
+    """Eight clients ask everything: the server lives, and each gets what it gets alone. The trace is so large
+    that other threads decode it; they are started by the first requests."""
+    need("python3")
+    with Folder() as here:
+        trace = os.environ.get("ASKED_TRACE")
+        if not trace:
+            trace = here / "t.mayfly"
+            done = record(["python3", "-c", "for i in range(10):\n    x = [bytes(100) for i in range(55000)]"],
+                          trace, "-x", env=environment(PYTHONMALLOC="malloc"))
+            same(done.code, 0, repr(done))
+        wanted = {}
+        for first in range(0, 3):
+            with View(trace) as view:
+                eight = (EVERYTHING[5 * first:] + EVERYTHING)[:8]
+                for client, answer in answers(view, eight).items():
+                    check(answer[0] in (200, 400, 404), eight[client], answer)
+                for request in set(eight) - set(wanted):
+                    wanted[request] = view.get(view.path + "ask/" + request)[::2]
+                got = answers(view, eight)
+                for client, request in enumerate(eight):
+                    same(got[client], wanted[request], request)
+                view.end()
 
 
 # ---- source files ----
