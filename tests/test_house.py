@@ -152,12 +152,13 @@ ROOMS = {  # room (the longest folder that matches) -> rooms whose headers and f
     "trace/rewrite": {"format", "trace", "trace/read", "trace/write"},
     "spool": {"format", "trace", "trace/read", "trace/write"},
     "query": {"format", "trace", "trace/read"},
-    "answer": {"format", "trace/read", "query"},
-    "question": {"query", "answer"},
+    "match": set(),
+    "answer": {"format", "trace/read", "query", "match"},
+    "question": {"query", "answer", "match"},
     "view": {"format", "trace", "trace/read", "query", "answer", "question", "convert/export"},
     "serve": {"format", "view"},
     "convert": {"format", "trace/write"},
-    "convert/import": {"format", "trace/write", "convert"},
+    "convert/import": {"format", "trace/write", "convert", "match"},
     "convert/export": {"format", "trace", "trace/read", "trace/write", "query", "answer",
                        "convert"},
     "page": {"format", "trace/read", "view", "convert/export"},
@@ -327,7 +328,7 @@ def names_of_files_are_unique():
     same([paths for paths in seen.values() if len(paths) > 1], [], "files of one name")
 
 
-PURE = ("format", "trace", "spool", "query", "answer", "question", "view")
+PURE = ("format", "trace", "spool", "query", "match", "answer", "question", "view")
 FORMATS = {"answer/text_format.c": {"stdio"},  # has the one call of vsnprintf()
            "question/option_values.c": {"errno"}}  # of strtoull()
 IO = {"stdin", "stdout", "stderr", "printf", "__printf_chk", "fprintf", "__fprintf_chk", "puts",

@@ -8,6 +8,7 @@ import json
 import math
 import os
 import re
+import resource
 import shutil
 
 import profiles
@@ -390,6 +391,26 @@ def pprof_leaves_out_what_it_says():
               ([place("my_other"), place("main")], [2, 32, 2, 32])]
     path = write("drop.pb", profiles.pprof(profiles.HEAP_TYPES, stacks, drop="my_alloc|my_x.*"))
     same(self_bytes(path), {"caller": 8, "my_other": 32, "main": 0}, "functions")
+
+
+def little_memory():
+    resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+
+
+@case
+def pprof_with_hostile_expressions():
+    """They are not followed, which one line says, in little memory and at once; what is large takes time in
+    proportion to the names."""
+    stacks = [([[("deep" + "a" * 3000, "f.c", 1)], [("main", "f.c", 1)]], [1, 8, 1, 8])]
+    for drop, why in (("((a{1,255}){1,255}){1,255}", "too large"), ("(" * 5000, "nested"), ("(a)\\1", "back-references"),
+                      ("(x+x+)+y|(a*)*b|.*(a|aa)*c", None), ("[", "no ]")):
+        path = write("hostile.pb", profiles.pprof(profiles.HEAP_TYPES, stacks, drop=drop))
+        result = run([MAYFLY, "report", "--json", path], preexec_fn=little_memory)
+        same(result.code, 0, repr(result))
+        if why:
+            check(result.err.count(b"\n") == 1 and b"drop_frames" in result.err and why.encode() in result.err, result)
+        else:
+            same(result.err, b"", "messages")
 
 
 @case

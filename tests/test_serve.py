@@ -7,12 +7,14 @@ import json
 import os
 import random
 import re
+import resource
 import signal
 import socket
 import stat
 import subprocess
 import tempfile
 import threading
+import urllib.parse
 
 from harness import (AGENT, Folder, MAYFLY, PROGRAMS, Skip, TIMEOUT, case, cases, check, environment, mayfly,
                      main, need, record, run, same, wait_until)
@@ -552,6 +554,22 @@ def asked_at_once():
                 for client, request in enumerate(eight):
                     same(got[client], wanted[request], request)
                 view.end()
+
+
+@case
+def hostile_expressions():
+    """Typed as a filter: refused at once in one line, in little memory."""
+    with viewing() as view:
+        resource.prlimit(view.process.pid, resource.RLIMIT_AS, (1 << 30, 1 << 30))
+        for text, why in (("((a{1,255}){1,255}){1,255}", "too large"), ("(" * 1000, "nested"), ("(a)\\1", "back-ref")):
+            status, _, body = view.get(view.path + "ask/rows?focus=" + urllib.parse.quote(text))
+            check(status == 400 and why in body.decode(), status, body)
+        for text in ("(a*)*b", "(.*)*(.*)*x", "(a|a)*$"):
+            same(view.get(view.path + "ask/rows?focus=" + urllib.parse.quote(text))[0], 200, text)
+        with open("/proc/%d/status" % view.process.pid) as file:
+            most = int(re.search(r"VmHWM:\s+(\d+) kB", file.read()).group(1))
+        check(most < 200 << 10, most)
+        view.end()
 
 
 # ---- source files ----

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "answer/text_format.h"
+#include "match/expression.h"
 
 #define LONGEST_RULE 4096
 #define BLANKS	     " \t\r"
@@ -38,22 +39,20 @@ static bool add_rule(struct own_rules *rules, const char *line, struct own_rules
 {
 	struct own_rule *grown, rule = {0};
 	const char *pattern = rule_pattern(line, &rule.mine);
-	char reason[80];
-	int error;
+	const char *why;
 
 	if (!pattern)
 		return wrong(problem, line,
 			     "is no rule; write library RE or mine RE, or # and a comment");
-	error = regcomp(&rule.expression, pattern, REG_EXTENDED | REG_NOSUB);
-	if (error) {
-		regerror(error, &rule.expression, reason, sizeof(reason));
+	rule.expression = expression_new(pattern, &why);
+	if (!rule.expression) {
 		wrong(problem, pattern, "is no regular expression: ");
-		text_append(problem->text, sizeof(problem->text), "%s", reason);
+		text_append(problem->text, sizeof(problem->text), "%s", why);
 		return false;
 	}
 	grown = reallocarray(rules->rule, rules->count + 1, sizeof(*grown));
 	if (!grown) {
-		regfree(&rule.expression);
+		expression_free(rule.expression);
 		problem->line = 0;
 		return false;
 	}
@@ -93,21 +92,21 @@ bool own_rules_add(struct own_rules *rules, const char *text, size_t size,
 void own_rules_free(struct own_rules *rules)
 {
 	for (size_t i = 0; i < rules->count; i++)
-		regfree(&rules->rule[i].expression);
+		expression_free(rules->rule[i].expression);
 	free(rules->rule);
 	*rules = (struct own_rules){0};
 }
 
-static bool fits(const regex_t *expression, const char *text)
+static bool fits(const struct expression *expression, const char *text)
 {
-	return *text && regexec(expression, text, 0, NULL, 0) == 0;
+	return *text && expression_matches(expression, text);
 }
 
 const struct own_rule *own_rules_find(const struct own_rules *rules, const char *function,
 				      const char *file, const char *module)
 {
 	for (size_t i = 0; i < rules->count; i++) {
-		const regex_t *expression = &rules->rule[i].expression;
+		const struct expression *expression = rules->rule[i].expression;
 
 		if (fits(expression, function) || fits(expression, file) ||
 		    fits(expression, module))

@@ -13,12 +13,13 @@
 #ifndef MAYFLY_OWN_RULES_H
 #define MAYFLY_OWN_RULES_H
 
-#include <regex.h>
 #include <stdbool.h>
 #include <stddef.h>
 
+struct expression;
+
 struct own_rule {
-	regex_t expression;
+	struct expression *expression;
 	bool mine;
 };
 

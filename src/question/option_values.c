@@ -4,11 +4,14 @@
 
 #include "answer/text_format.h"
 #include "format/units.h"
+#include "match/expression.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define LONGEST_SHOWN 100 /* of an expression that is refused */
 
 static bool whole_number(const char *text, uint64_t *value)
 {
@@ -78,19 +81,17 @@ bool option_choice(const char *option, const char *text, const char *const *choi
 
 bool pattern_add(struct pattern *p, const char *option, const char *text, struct complaint *c)
 {
-	regex_t *grown = realloc(p->expression, (p->count + 1) * sizeof(*grown));
-	char reason[128];
-	int error;
+	struct expression **grown = reallocarray(p->expression, p->count + 1, sizeof(*grown));
+	const char *why;
 
 	if (!grown)
 		return complain(c, "out of memory");
 	p->expression = grown;
-	error = regcomp(&grown[p->count], text, REG_EXTENDED | REG_NOSUB);
-	if (error) {
-		regerror(error, &grown[p->count], reason, sizeof(reason));
-		return complain(c, "%s: '%s' is not a regular expression: %s", option, text,
-				reason);
-	}
+	grown[p->count] = expression_new(text, &why);
+	if (!grown[p->count])
+		return complain(c, "%s: '%.*s%s' is not a regular expression: %s", option,
+				LONGEST_SHOWN, text, strlen(text) > LONGEST_SHOWN ? "..." : "",
+				why);
 	p->count++;
 	return true;
 }
@@ -110,7 +111,7 @@ bool pattern_add_thread(struct pattern *p, const char *option, const char *text,
 static bool pattern_matches(const struct pattern *p, const char *text)
 {
 	for (size_t i = 0; i < p->count; i++)
-		if (regexec(&p->expression[i], text, 0, NULL, 0) == 0)
+		if (expression_matches(p->expression[i], text))
 			return true;
 	return false;
 }
@@ -118,7 +119,7 @@ static bool pattern_matches(const struct pattern *p, const char *text)
 void pattern_free(struct pattern *p)
 {
 	for (size_t i = 0; i < p->count; i++)
-		regfree(&p->expression[i]);
+		expression_free(p->expression[i]);
 	free(p->expression);
 	*p = (struct pattern){0};
 }

@@ -11,7 +11,6 @@
 #include "question/complaint.h"
 
 #include <mayfly/trace.h>
-#include <regex.h>
 
 /* "4096", "512K", "1.5M", "2G", also KB and KiB: powers of 1024. */
 bool option_bytes(const char *option, const char *text, uint64_t *bytes, struct complaint *c);
@@ -26,9 +25,11 @@ bool option_count(const char *option, const char *text, size_t *count, struct co
 bool option_choice(const char *option, const char *text, const char *const *choices, int *index,
 		   struct complaint *c);
 
-/* Any number of POSIX extended regular expressions; matches when one of them does. */
+struct expression;
+
+/* Any number of regular expressions (match/expression.h); matches when one of them does. */
 struct pattern {
-	regex_t *expression;
+	struct expression **expression;
 	size_t count;
 };
 

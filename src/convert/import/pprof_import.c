@@ -14,7 +14,6 @@
 #include "convert/import/imports.h"
 
 #include <inttypes.h>
-#include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +22,7 @@
 #include "convert/import/packed.h"
 #include "convert/import/protobuf_read.h"
 #include "convert/pprof_fields.h"
+#include "match/expression.h"
 
 #define NONE RECORDING_NONE
 
@@ -470,35 +470,40 @@ static int choose_columns(struct pprof_input *c)
 	return 0;
 }
 
-static bool compile(const struct pprof_input *c, uint64_t number, regex_t *expression)
+/* NULL: there is none, or it cannot be followed, which the report says then. */
+static struct expression *read_expression(struct pprof_input *c, const char *field, uint64_t number)
 {
+	struct expression *e;
+	const char *why;
 	char *text;
-	bool good;
 
 	if (!number || number >= c->strings || !c->string[number].size ||
 	    c->string[number].size > 65536 ||
 	    memchr(c->string[number].bytes, 0, c->string[number].size) ||
 	    asprintf(&text, "^(%.*s)$", (int)c->string[number].size,
 		     (const char *)c->string[number].bytes) < 0)
-		return false;
-	good = regcomp(expression, text, REG_EXTENDED | REG_NOSUB) == 0;
+		return NULL;
+	e = expression_new(text, &why);
+	if (!e && !*c->report->left_out)
+		snprintf(c->report->left_out, sizeof(c->report->left_out),
+			 "what its %s says, which is not a regular expression: %s", field, why);
 	free(text);
-	return good;
+	return e;
 }
 
 /* Frames that the file itself asks to leave out, with all their callees. */
 static bool is_dropped(const void *context, const struct recording *t, uint32_t frame)
 {
-	const regex_t *const *expression = context;
+	const struct expression *const *expression = context;
 	const struct recording_frame *f = &t->frame[frame];
 	const char *name;
 
 	if (!f->locations)
 		return false;
 	name = recording_text(t, t->location[f->first_location + f->locations - 1].function);
-	if (regexec(expression[0], name, 0, NULL, 0) != 0)
+	if (!expression_matches(expression[0], name))
 		return false;
-	return !expression[1] || regexec(expression[1], name, 0, NULL, 0) != 0;
+	return !expression[1] || !expression_matches(expression[1], name);
 }
 
 /* All that the trace says is too large by what is left out, so its note has the right sums. */
@@ -565,23 +570,19 @@ static int pprof_import_convert(struct pprof_input *c)
 static int write_out(struct pprof_input *c, const struct import_options *options, trace_sink *sink,
 		     void *context)
 {
-	regex_t drop, keep;
-	const regex_t *both[2] = {&drop, NULL};
-	bool drops = compile(c, c->fact[PROFILE_DROP_FRAMES], &drop),
-	     keeps = drops && compile(c, c->fact[PROFILE_KEEP_FRAMES], &keep);
+	struct expression *drop = read_expression(c, "drop_frames", c->fact[PROFILE_DROP_FRAMES]);
+	struct expression *keep =
+	    drop ? read_expression(c, "keep_frames", c->fact[PROFILE_KEEP_FRAMES]) : NULL;
+	const struct expression *both[2] = {drop, keep};
 	int error;
 
-	if (keeps)
-		both[1] = &keep;
-	if (drops) {
+	if (drop) {
 		c->profile.is_cut = is_dropped;
 		c->profile.cut_context = both;
 	}
 	error = heap_profile_write(&c->profile, options, sink, context);
-	if (drops)
-		regfree(&drop);
-	if (keeps)
-		regfree(&keep);
+	expression_free(drop);
+	expression_free(keep);
 	return error;
 }
 
