@@ -11,6 +11,7 @@
  *	strange	 names and values that are broken or hostile
  *	labels	 the blocks of exact, without track events
  *	overwritten the same as exact, after OCaml's runtime has overwritten events
+ *	hostile	 names that are orders to a terminal, everywhere
  *	many	 sampled, MANY of each: functions, lines, modules, threads, labels, sizes, lifetimes, spans,
  *		 instants, counters
  *	many-exact  the same, with every allocation
@@ -287,6 +288,60 @@ static void say_strange(void)
 	}
 }
 
+/* ---- hostile ---- */
+
+/* Each name in each place that a name can have. */
+static void say_hostile(void)
+{
+	static const char *const names[] = {"\033]0;title\a\033[31mred\033[2J",
+					    "\xe2\x80\xae"
+					    "gnp.exe\xe2\x80\xac",
+					    "\xc2\x9b"
+					    "31mC1",
+					    "\x9b"
+					    "31mbyte",
+					    "carriage\rreturn",
+					    "\tTAB\nFORGED,\"line\"",
+					    "\x7f\x08\x08"
+					    "delete",
+					    "\xe2\x81\xa6isolate\xd8\x9c"};
+	const size_t count = sizeof(names) / sizeof(*names);
+
+	r->program = string(names[0]);
+	r->command = calloc(count, sizeof(*r->command));
+	for (size_t i = 0; i < count; i++)
+		r->command[r->command_count++] = string(names[i]);
+	r->note = string(names[5]);
+	for (uint32_t i = 0; i < count; i++) {
+		const struct recording_module m = {.path = string(names[i]),
+						   .problem = string(names[i]),
+						   .start = 0x10000000ull * (i + 1),
+						   .end = 0x10000000ull * (i + 1) + 4096,
+						   .to_ns = INT64_MAX};
+		struct recording_location l = {string(names[i]), string(names[i]), i, false, 0, 0};
+		struct recording_label label = {text_value(names[i]), text_value(names[i])};
+		uint32_t f =
+		    recording_frame(r, MAYFLY_FRAME_CODE, recording_module(r, &m), m.start);
+		uint32_t span = type(MAYFLY_TYPE_SPAN, names[i], names[i], "", "tpath");
+		uint32_t instant = type(MAYFLY_TYPE_INSTANT, names[i], names[i], "", "tpath");
+		uint32_t counter =
+		    type(MAYFLY_TYPE_COUNTER, names[i], names[i], names[i], "uvalue");
+
+		r->frame[f].first_location = recording_location(r, &l);
+		r->frame[f].locations = 1;
+		node = recording_node(r, node, f);
+		thread = recording_thread(r, 5000 + i, string(names[i]));
+		labels = recording_labels(r, &label, 1);
+		begin(span, text_value(names[i]), 0);
+		for (uint32_t k = 0; k < 5; k++)
+			allocate(100 + i, 1, k, 0);
+		now += US;
+		end(span);
+		track(MAYFLY_TRACK_INSTANT, instant, text_value(names[i]), 0);
+		track(MAYFLY_TRACK_COUNT, counter, i, 0);
+	}
+}
+
 /* ---- many ---- */
 
 #define MANY 3000u
@@ -363,11 +418,12 @@ static const struct kind {
 	bool exact, tracks;
 	int64_t snapshot_ns;
 } kinds[] = {
-    {"exact", serve, true, true, 0},	   {"sampled", serve, false, true, 0},
-    {"lossy", serve_lossy, true, true, 0}, {"snapshots", serve, true, true, 500 * MS},
-    {"gc", collect, true, true, 0},	   {"strange", say_strange, true, true, 0},
-    {"labels", serve, true, false, 0},	   {"overwritten", serve_overwritten, true, true, 0},
-    {"many", say_many, false, true, 0},	   {"many-exact", say_many, true, true, 0},
+    {"exact", serve, true, true, 0},	     {"sampled", serve, false, true, 0},
+    {"lossy", serve_lossy, true, true, 0},   {"snapshots", serve, true, true, 500 * MS},
+    {"gc", collect, true, true, 0},	     {"strange", say_strange, true, true, 0},
+    {"labels", serve, true, false, 0},	     {"overwritten", serve_overwritten, true, true, 0},
+    {"many", say_many, false, true, 0},	     {"many-exact", say_many, true, true, 0},
+    {"hostile", say_hostile, true, true, 0},
 };
 
 static int write_file(const char *path, const struct kind *kind)

@@ -2,12 +2,16 @@
 """Track events and labels as the commands show them: report --spans, --events, --by label and
 --label, info, the overview, dump; against what dump says, on traces that make_events wrote."""
 import collections
+import contextlib
 import json
 import math
 import os
+import pty
 import re
+import subprocess
+import termios
 
-from harness import BUILD, MAYFLY, Folder, case, cases, check, main, program, record, run, same
+from harness import BUILD, MAYFLY, Folder, case, cases, check, environment, main, program, record, run, same
 
 folder = Folder()
 folder.__enter__()
@@ -450,6 +454,79 @@ def strange_names_are_harmless(arguments):
         check('category="quote \\" and \\\\"' in out, out)
         check(all(re.match(r"\d+\.\d{9} (begin|end|count|alloc) \d+ ", line)
                   for line in out.splitlines()), out)
+
+
+# ---- names that are orders to a terminal ----
+
+ORDERS = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufffe\udc80-\udcff]")
+TEXTS = [["report"], ["info"], ["leaks"], ["dump"], ["dump", "--no-stacks"], ["plan"], ["check", "--max-peak", "1K"],
+         ["report", "--wide"], ["report", "--all"], ["report", "--callers", "red"], ["report", "--callers", "TAB"],
+         ["report", "--callees", "TAB"], ["report", "--spans"], ["report", "--events"], ["report", "--churn"],
+         ["report", "--reallocs"], ["report", "--histogram", "size"], ["report", "--series", "4"],
+         ["report", "--color=always"], ["diff", "SAME"], ["report", "SAME"],
+         *(["report", "--by", by] for by in ("line", "stack", "module", "thread", "freeing-thread", "threads", "heap",
+                                             "label")),
+         *(["diff", "--by", by, "SAME"] for by in ("function", "line", "stack", "module", "thread"))]
+
+
+def orders(output, colours=False):
+    """What a terminal would obey, or what pretends to be a line of mayfly's."""
+    output = output.decode(errors="surrogateescape")
+    if colours:
+        output = re.sub("\x1b\\[[0-9]+m", "", output.replace("31mred", ""))
+    return ORDERS.findall(output) + re.findall("^(?:FORGED|TAB|return).*", output, re.M)
+
+
+@cases([" ".join(words) for words in TEXTS])
+def names_give_no_orders(words):
+    """However they are printed."""
+    path = trace("hostile")
+    result = run([MAYFLY, *(path if word == "SAME" else word for word in words.split()), path])
+    check(result.code in (0, 1) and result.out, result)
+    same(orders(result.out + result.err, "color" in words), [], words)
+
+
+def on_a_terminal(command):
+    """What a terminal gets."""
+    reader, writer = pty.openpty()
+    attributes = termios.tcgetattr(writer)
+    attributes[1] &= ~termios.OPOST
+    termios.tcsetattr(writer, termios.TCSANOW, attributes)
+    got = b""
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=writer, stderr=writer,
+                          env=environment(TERM="dumb")) as process:
+        os.close(writer)
+        with contextlib.suppress(OSError):  # EIO: nobody has the other end any more
+            while piece := os.read(reader, 65536):
+                got += piece
+        process.wait()
+    os.close(reader)
+    return got
+
+
+@cases(["folded", "csv", "flamegraph", "heap_v2", "massif", "chrome", "speedscope", "json", "dump --json"])
+def exports_give_no_orders(name):
+    """To a terminal, although their files have the names as they are."""
+    words = ["report", "--json"] if name == "json" else name.split() if " " in name else \
+        ["export", "--to", name, "-o", "-"]
+    if name == "heap_v2":  # has one kind of blocks
+        words += ["--metric", "allocated"]
+    command = [MAYFLY, *words, trace("hostile")]
+    shown, stored = on_a_terminal(command), run(command)
+    same(stored.code, 0, repr(stored))
+    check(shown, "nothing was printed")
+    same(ORDERS.findall(shown.decode(errors="surrogateescape")), [], name)
+    if name in ("json", "folded"):
+        check("\u202egnp.exe" in stored.out.decode(), stored.out)
+
+
+@case
+def messages_give_no_orders():
+    for words in (["info", "/nosuch/\033[2J\u202e\x9b"], ["\033[31m"], ["report", "--\033[31m"], ["report", "--by", "\r\033[2J"],
+                  ["report", "--focus", "(\033[31m", trace("hostile")], ["record", "--", "/nosuch/\033[2J\u202e"]):
+        result = run([MAYFLY, *words])
+        check(result.code and result.err.count(b"\n") == 1, result)
+        same(orders(result.err), [], words)
 
 
 if __name__ == "__main__":

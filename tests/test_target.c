@@ -2,6 +2,7 @@
 /* What commands write is there whole or not at all, and nothing is lost on the way. */
 #include "cli/target.h"
 
+#include "cli/border.h"
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -24,6 +25,11 @@ int cli_error(const char *format, ...)
 	vsnprintf(said, sizeof(said), format, arguments);
 	va_end(arguments);
 	return 1;
+}
+
+FILE *border_data(void)
+{
+	return stdout;
 }
 
 static void put(const char *path, const char *text)

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/border.h"
 #include "cli/follow.h"
 #include "cli/open_trace.h"
 #include "cli/option_table.h"
@@ -92,7 +93,7 @@ static bool open_with_progress(const char *path, struct opened_trace *opened)
 	bool good = viewing_open(path, opened);
 
 	if (said)
-		fputs("\r\033[K", stderr);
+		border_sign(stderr, SIGN_CLEAR_LINE);
 	return good;
 }
 

@@ -2,6 +2,8 @@
 /* What is downloaded from debuginfod servers: see download.h. */
 #include "cli/download.h"
 
+#include "cli/border.h"
+
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -23,7 +25,7 @@ void download_show(const char *text)
 	/* A line that wraps could not be taken back. */
 	if (!ioctl(STDERR_FILENO, TIOCGWINSZ, &window) && window.ws_col)
 		columns = window.ws_col;
-	fputs("\r\033[K", stderr);
+	border_sign(stderr, SIGN_CLEAR_LINE);
 	if (*text)
 		fprintf(stderr, "%.*s", columns - 1, text);
 	fflush(stderr);

@@ -14,31 +14,47 @@
 
 /* ---- characters ---- */
 
-/* Also false of the C1 controls, which terminals obey. */
-static bool is_shown_as_it_is(const unsigned char *s, size_t length)
+/* The marks that change the direction of text, and U+2028 and U+2029, which end lines. */
+static bool is_bidirectional(const unsigned char *s)
 {
-	return length && *s >= 0x20 && *s != 0x7f && !(s[0] == 0xc2 && s[1] < 0xa0);
+	if (s[0] == 0xd8)
+		return s[1] == 0x9c; /* U+061C */
+	if (s[0] != 0xe2)
+		return false;
+	return (s[1] == 0x80 && (s[2] == 0x8e || s[2] == 0x8f || (s[2] >= 0xa8 && s[2] <= 0xae))) ||
+	       (s[1] == 0x81 && s[2] >= 0xa6 && s[2] <= 0xa9);
+}
+
+/* Not the C1 controls either, which terminals obey. */
+size_t text_shown(const char *text, size_t size)
+{
+	const unsigned char *s = (const unsigned char *)text;
+	char character[8] = {0}; /* utf8_length() looks beyond a character that is cut */
+	size_t length;
+
+	if (*s < 0x80)
+		return *s >= 0x20 && *s != 0x7f;
+	memcpy(character, text, size < 4 ? size : 4);
+	length = utf8_length(character);
+	if (length > size || (s[0] == 0xc2 && length && s[1] < 0xa0))
+		return 0;
+	return length && is_bidirectional(s) ? 0 : length;
 }
 
 char *text_clean(char *buffer, size_t size, const char *text)
 {
-	const unsigned char *s = (const unsigned char *)text;
 	size_t used = 0;
 
-	while (*s) {
-		size_t length = utf8_length((const char *)s);
-		bool bad = !is_shown_as_it_is(s, length);
+	while (*text) {
+		size_t shown = text_shown(text, strnlen(text, 4)), length = utf8_length(text);
 
-		if (bad)
-			length = 1;
-		if (used + length >= size)
+		if (used + (shown ? shown : 1) >= size)
 			break;
-		if (bad)
-			buffer[used] = '?';
-		else
-			memcpy(buffer + used, s, length);
-		used += length;
-		s += length;
+		if (!shown)
+			buffer[used++] = '?';
+		memmove(buffer + used, text, shown); /* a text may be cleaned in its place */
+		used += shown;
+		text += length ? length : 1;
 	}
 	buffer[used] = 0;
 	return buffer;

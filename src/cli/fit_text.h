@@ -13,7 +13,10 @@
 
 struct output;
 
-/* Texts come from untrusted files: control characters and invalid UTF-8 become '?'. */
+/* Bytes of the character at text[0..size-1]; 0: it is not to be shown as it is, as a control character,
+ * a mark that changes the direction of text, invalid UTF-8. */
+size_t text_shown(const char *text, size_t size);
+/* Texts come from untrusted files: what is not to be shown becomes '?'. */
 char *text_clean(char *buffer, size_t size, const char *text);
 /* A wide character takes two, a combining one none. */
 size_t text_columns(const char *text);

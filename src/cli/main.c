@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The mayfly program: finds the command and runs it. */
+#include "cli/border.h"
 #include "cli/cli.h"
 #include "cli/nearest.h"
 #include "cli/option_table.h"
@@ -206,6 +207,7 @@ int main(int argc, char **argv)
 	int taken, status;
 
 	setlocale(LC_CTYPE, "");
+	border_begin();
 	taken = take_terminal_options(argc, argv);
 	if (taken < 0)
 		return CLI_USAGE;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/border.h"
 #include "cli/fit_text.h"
 
 static const char *current_command = "";
@@ -59,7 +60,7 @@ int cli_usage(const char *format, ...)
 
 int cli_finish(void)
 {
-	if (fflush(stdout) != 0 || ferror(stdout))
-		return cli_error("standard output: %s", strerror(errno ? errno : EIO));
-	return CLI_OK;
+	int error = border_flush();
+
+	return error ? cli_error("standard output: %s", strerror(error)) : CLI_OK;
 }

@@ -2,6 +2,7 @@
 /* Text for people. */
 #include "cli/output.h"
 
+#include "cli/border.h"
 #include "cli/terminal.h"
 #include "format/numbering.h"
 
@@ -87,13 +88,13 @@ char *text_sparkline(char *buffer, size_t size, const struct output *o, const do
 
 void write_styled(FILE *to, const struct output *o, enum style style, const char *text)
 {
-	static const char *const codes[] = {"",		"\033[1m",  "\033[2m", "\033[36m",
-					    "\033[33m", "\033[31m", "\033[32m"};
+	bool styled = o->colour && style != STYLE_PLAIN && *text;
 
-	if (o->colour && style != STYLE_PLAIN && *text)
-		fprintf(to, "%s%s\033[0m", codes[style], text);
-	else
-		fputs(text, to);
+	if (styled)
+		border_sign(to, (enum border_sign)style);
+	fputs(text, to);
+	if (styled)
+		border_sign(to, SIGN_PLAIN);
 }
 
 void print_styled(const struct output *o, enum style style, const char *text)
@@ -101,7 +102,7 @@ void print_styled(const struct output *o, enum style style, const char *text)
 	write_styled(stdout, o, style, text);
 }
 
-/* Prints words from column `column` on; changes text. */
+/* Prints words from column `column` on; changes text[LINE_BYTES]. */
 static void print_words(const struct output *o, enum style style, int indent, int column,
 			char *text)
 {
@@ -109,6 +110,7 @@ static void print_words(const struct output *o, enum style style, int indent, in
 	bool first = true;
 	size_t used = 0;
 
+	text_clean(text, LINE_BYTES, text); /* a name's newline would begin a line of its own */
 	for (char *save, *word = strtok_r(text, " ", &save); word;
 	     word = strtok_r(NULL, " ", &save)) {
 		int columns = (int)text_columns(word);
@@ -185,7 +187,11 @@ bool table_cell(struct table *t, const char *text)
 	if (!array_reserve(&t->cell, &t->room, t->cells, sizeof(*t->cell)))
 		return false;
 	t->cell[t->cells] = strdup(text);
-	return t->cell[t->cells] && ++t->cells;
+	if (!t->cell[t->cells])
+		return false;
+	text_clean(t->cell[t->cells], strlen(text) + 1, text);
+	t->cells++;
+	return true;
 }
 
 void table_free(struct table *t)

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "cli/border.h"
 #include "cli/message.h"
 
 int json_print_line(struct json *j)
@@ -13,8 +14,8 @@ int json_print_line(struct json *j)
 	json_end(j);
 	failed = j->bytes.failed;
 	if (!failed) {
-		fwrite(j->bytes.at, 1, j->bytes.used, stdout);
-		putchar('\n');
+		fwrite(j->bytes.at, 1, j->bytes.used, border_data());
+		putc('\n', border_data());
 	}
 	bytes_free(&j->bytes);
 	return failed ? cli_error("out of memory") : CLI_OK;

@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "cli/border.h"
 #include "cli/download.h"
 #include "cli/output.h"
 
@@ -29,7 +30,7 @@ char *record_count_text(char buffer[COUNT_TEXT], uint64_t count)
 void record_clear_progress(struct record_command *c)
 {
 	if (c->progress_ns)
-		fputs("\r\033[K", stderr);
+		border_sign(stderr, SIGN_CLEAR_LINE);
 	fflush(stderr);
 	c->progress_ns = 0;
 }
@@ -83,7 +84,8 @@ void record_show_progress(struct record_command *c)
 	/* A line that wraps could not be taken back. */
 	if (!ioctl(STDERR_FILENO, TIOCGWINSZ, &window) && window.ws_col)
 		columns = window.ws_col;
-	fprintf(stderr, "\r\033[K%.*s", columns - 1, line);
+	border_sign(stderr, SIGN_CLEAR_LINE);
+	fprintf(stderr, "%.*s", columns - 1, line);
 	fflush(stderr);
 	c->progress_ns = now;
 }

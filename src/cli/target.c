@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "cli/border.h"
 #include "cli/message.h"
 
 static bool failed(const struct target *t, int error)
@@ -110,7 +111,7 @@ static void let_signals_be(void)
 static void forget(struct target *t)
 {
 	let_signals_be();
-	if (t->file && t->file != stdout)
+	if (t->file && t->file != border_data())
 		fclose(t->file);
 	if (t->temporary && t->folder)
 		remove_folder(t->temporary);
@@ -183,7 +184,7 @@ bool target_open(struct target *t, const char *path, bool force)
 
 	*t = (struct target){.path = path, .replace = force};
 	if (strcmp(path, "-") == 0) {
-		t->file = stdout;
+		t->file = border_data();
 		return true;
 	}
 	exists = stat(path, &st) == 0;

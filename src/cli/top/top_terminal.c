@@ -12,6 +12,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "cli/border.h"
 #include "cli/message.h"
 #include "cli/output.h"
 #include "cli/top/top_frame.h"
@@ -176,7 +177,7 @@ bool screen_begin(bool colour)
 	if (tcgetattr(STDIN_FILENO, &modes))
 		return cli_fail("the terminal cannot be used: %s", strerror(errno));
 	use_tioctl(TRUE);
-	screen = newterm(NULL, stdout, stdin);
+	screen = newterm(NULL, border_terminal(), stdin);
 	if (!screen)
 		return cli_fail("the terminal cannot be used; use --once or --json");
 	shown = 1;

@@ -176,7 +176,7 @@ static void print_modules(struct heap_v2 *h)
 		out_format(&h->out, "%08" PRIx64 "-%08" PRIx64 " r-xp 00000000 00:00 0 ", m->start,
 			   m->end);
 		for (const char *c = m->path; *c; c++)
-			out_char(&h->out, *c == '\n' ? '?' : *c);
+			out_char(&h->out, (unsigned char)*c < ' ' || *c == 0x7f ? '?' : *c);
 		out_char(&h->out, '\n');
 	}
 }
