@@ -1124,6 +1124,41 @@ static void wrong_arguments_are_refused(void)
 	free(b.bytes);
 }
 
+/* Whatever ids the events have, what the writer takes the reader takes, in all versions. */
+static void written_ids_are_read(void)
+{
+	for (unsigned version = 1; version <= 3; version++) {
+		struct memtrace_info about = info_for_test();
+		const int64_t stack[1] = {5};
+		struct memtrace_reader *r;
+		struct memtrace_writer *w;
+		struct memtrace_event e;
+		struct buffer b = {0};
+		int64_t id;
+
+		about.version = version;
+		CHECK(memtrace_writer_new(&about, place_of, NULL, to_buffer, &b, &w) == 0);
+		for (int64_t i = 0; i < 200; i++) {
+			int64_t other = (int64_t)draw(300);
+
+			memtrace_writer_domain(w, (unsigned)draw(3));
+			if (draw(3) == 0)
+				CHECK(memtrace_writer_alloc(w, i, 1, 1, MEMTRACE_MINOR, stack, 1,
+							    &id) == 0);
+			memtrace_writer_promote(w, i, other);
+			memtrace_writer_collect(w, i, (int64_t)draw(300));
+		}
+		CHECK(memtrace_writer_finish(w) == 0);
+		memtrace_writer_free(w);
+		CHECK(memtrace_open(b.bytes, b.used, &r) == 0);
+		while (memtrace_next(r, &e) == 1)
+			;
+		CHECK(!*memtrace_problem(r), "version %u: %s", version, memtrace_problem(r));
+		memtrace_close(r);
+		free(b.bytes);
+	}
+}
+
 static int full(void *context, const void *bytes, size_t count)
 {
 	int *calls = context;
@@ -1178,6 +1213,7 @@ int main(void)
 	RUN(domains_are_bounded);
 	RUN(damage_does_no_harm);
 	RUN(wrong_arguments_are_refused);
+	RUN(written_ids_are_read);
 	RUN(sink_errors_stick);
 	RUN(other_files_are_refused);
 	if (corpus_folder()) {

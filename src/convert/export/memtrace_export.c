@@ -358,8 +358,12 @@ static int memtrace_write_event(void *context, const struct mayfly_event *e)
 	error = change_domain(x, e->thread);
 	if (error)
 		return error;
-	return e->kind == MAYFLY_PROMOTE ? memtrace_writer_promote(x->writer, time_us, id)
-					 : memtrace_writer_collect(x->writer, time_us, id);
+	if (e->kind != MAYFLY_PROMOTE)
+		return memtrace_writer_collect(x->writer, time_us, id);
+	error = memtrace_writer_promote(x->writer, time_us, id);
+	return error == MAYFLY_E_RANGE
+		   ? 0
+		   : error; /* by another domain: the format has no such event */
 }
 
 static int export(struct export *x, const char *purpose, trace_sink *sink, void *context)

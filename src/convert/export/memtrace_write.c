@@ -510,7 +510,9 @@ static int put_of_block(struct memtrace_writer *w, unsigned code, int64_t time_u
 {
 	if (w->error)
 		return w->error;
-	if (id < 0 || id >= (w->version >= 3 ? w->taken_ids : w->now->next_id))
+	/* From version 3 on, a block of another domain can be collected, but not promoted. */
+	if (id < 0 ||
+	    id >= (w->version >= 3 && code == EVENT_COLLECT ? w->taken_ids : w->now->next_id))
 		return MAYFLY_E_RANGE;
 	if (begin_event(w, code, time_us))
 		return w->error;
