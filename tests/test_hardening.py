@@ -8,13 +8,10 @@ import os
 
 from harness import (BUILD, Folder, MAYFLY, PYTHON, SOURCE, Skip, case, cases, check, environment, info, main, need, run,
                      same)
-from sanitized import FUZZ_TARGETS, built, fuzz, with_threads
+from sanitized import FUZZ_TARGETS, INPUTS, built, fuzz, with_threads
 
 UNIT_TESTS = sorted(os.path.basename(path)[5:-2]
                     for path in glob.glob(os.path.join(SOURCE, "tests", "test_*.c")))
-# Inputs of each target, about half a minute of a free processor; FUZZ_INPUTS is another number.
-INPUTS = {"export": 4000, "import": 2000, "jit": 50000, "memtrace": 800, "spool": 800,
-          "stream": 10000, "symbols": 10000, "trace": 1000, "watch_rules": 50000}
 SEED = int(os.environ.get("FUZZ_SEED", "1"))
 
 
