@@ -16,6 +16,7 @@
 #include "format/events.h"
 #include "format/format.h"
 #include "trace/read/sums.h"
+#include "trace/rewrite/names_replace.h"
 
 #include "history.h"
 #include "test.h"
@@ -724,6 +725,35 @@ static void later_names_survive(void)
 	compare_events(&h, t);
 	mayfly_trace_close(t);
 	free(buffer.bytes);
+	history_free(&h);
+}
+
+/* Whose index was not taken has no names replaced: the copy's would be taken, whatever it says. */
+static void names_need_the_index(void)
+{
+	static const struct mayfly_location place = {.function = "a", .file = "b"};
+	const struct late_name name = {0, 0, 1};
+	const struct new_names names = {.name = &name, .names = 1, .location = &place};
+	struct history h = random_history(78, 40);
+	const struct trace_writer_options options = {
+	    .mode = h.r->info.mode, .sampler = h.r->info.sampler, .level = 1};
+
+	for (size_t i = 0; i <= TRACE_TRAILER_BYTES; i++) {
+		struct trace_buffer buffer = {0}, copy = {0};
+		bool unused = i > 8 && i <= 12; /* between checksum and magic */
+		struct mayfly_trace *t;
+		int error;
+
+		CHECK(history_write(&h, &options, 5, &buffer.bytes, &buffer.used) == 0);
+		if (i)
+			buffer.bytes[buffer.used - i] ^= 1;
+		CHECK(mayfly_trace_open(buffer.bytes, buffer.used, &t) == 0);
+		error = trace_replace_names(t, &names, trace_buffer_sink, &copy);
+		CHECK(error == (i && !unused ? MAYFLY_E_EMPTY : 0), "byte %zu: %d", i, error);
+		mayfly_trace_close(t);
+		free(buffer.bytes);
+		free(copy.bytes);
+	}
 	history_free(&h);
 }
 
@@ -1450,6 +1480,7 @@ int main(int argc, char **argv)
 	RUN(traces_share_a_coder);
 	RUN(several_spans_survive);
 	RUN(later_names_survive);
+	RUN(names_need_the_index);
 	RUN(bad_events_are_refused);
 	RUN(sinks_may_fail);
 	RUN(double_frees_are_found);

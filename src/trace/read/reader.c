@@ -485,6 +485,7 @@ static int open_trace(struct opening *o)
 	if (!o->seen_info || (!t->chunks && !t->tracks && !o->finished))
 		return o->stopped ? o->stopped : MAYFLY_E_DAMAGED;
 	info->strings = t->strings;
+	t->indexed = o->indexed;
 	if (o->indexed)
 		add_up_chunks(o);
 	else

@@ -85,6 +85,7 @@ struct mayfly_trace {
 	size_t size;
 	uint8_t *owned; /* the trace made of a spool */
 	struct mayfly_info info;
+	bool indexed;		     /* what it says comes from its index, which is right */
 	struct mayfly_helper helper; /* all zero: none */
 	double ocaml_scale; /* intervals of OCaml's heaps are powers of two times this: 1 to 2 */
 

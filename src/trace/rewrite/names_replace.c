@@ -96,13 +96,12 @@ static int see_chunk(struct replacing *p, const struct chunk_header *h, size_t a
 	return 0;
 }
 
-/* Whether the trailer follows at `end`. */
+/* Whether the trailer follows at `end`, and the reader took the index. Where it did not, for a trailer
+ * or an index that is damaged, the copy's would be right, and say other than what was read. */
 static bool is_whole(const struct replacing *p, size_t end)
 {
-	const uint8_t *trailer = p->t->data + end;
-
-	return p->t->size - end == TRACE_TRAILER_BYTES && bytes_load(trailer) == p->index_at &&
-	       memcmp(trailer + 16, TRACE_END_MAGIC, 8) == 0;
+	return p->t->indexed && p->t->size - end == TRACE_TRAILER_BYTES &&
+	       bytes_load(p->t->data + end) == p->index_at;
 }
 
 static int find_chunks(struct replacing *p)
