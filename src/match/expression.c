@@ -5,42 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- characters ---- */
-
-/* How many bytes follow the first of a character; 0: none, or it is no first byte. */
-static unsigned followers(unsigned char byte)
-{
-	return byte >= 0xf0 && byte < 0xf5 ? 3 : byte >= 0xe0 ? byte < 0xf0 ? 2 : 0 : byte >= 0xc2;
-}
-
-uint32_t expression_character(const char *at, const char **next)
-{
-	const unsigned char *p = (const unsigned char *)at;
-	unsigned more = followers(*p);
-	uint32_t character = *p;
-
-	*next = at + 1;
-	if (*p < 0x80)
-		return character;
-	if (!more)
-		return BROKEN_BYTE + *p;
-	character &= 0x3fu >> more;
-	for (unsigned i = 1; i <= more; i++) {
-		if ((p[i] & 0xc0) != 0x80)
-			return BROKEN_BYTE + *p;
-		character = character << 6 | (p[i] & 0x3f);
-	}
-	if (character >= BROKEN_BYTE)
-		return BROKEN_BYTE + *p;
-	*next = at + 1 + more;
-	return character;
-}
-
-bool expression_is_word(uint32_t c)
-{
-	return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
-	       c == '_' || (c >= 0x80 && c < BROKEN_BYTE);
-}
+#define SMALL_STEPS 256u /* of most expressions: no memory is needed for a match */
 
 /* ---- places in the text, and the steps that are reached at one ---- */
 
@@ -51,15 +16,18 @@ struct place {
 /* A set of steps: those at item[0] to item[count - 1]. */
 struct reached {
 	uint32_t count;
-	uint16_t item[MOST_STEPS];
+	uint16_t *item;
 };
 
+/* Lists with room for each step. */
 struct run {
 	const struct expression *e;
 	struct reached set[2], *now, *next;
-	uint32_t mark[MOST_STEPS]; /* the number of the place at which it was reached last */
+	uint32_t *mark; /* the number of the place at which it was reached last */
 	uint32_t number;
-	uint16_t waiting[2 * MOST_STEPS]; /* each step puts two others here at most, once */
+	uint16_t *waiting; /* each step puts two others here at most, once */
+	uint32_t *owned;   /* that room; NULL: it is `small` */
+	uint32_t small[3 * SMALL_STEPS];
 };
 
 static bool holds(enum step_kind kind, const struct place *p)
@@ -89,14 +57,28 @@ static bool holds(enum step_kind kind, const struct place *p)
 	return false;
 }
 
-static void begin(struct run *r, const struct expression *e)
+/* False: out of memory. */
+static bool begin(struct run *r, const struct expression *e)
 {
+	const size_t steps = e->steps;
+	uint32_t *room = r->small;
+
+	r->owned = NULL;
+	if (steps > SMALL_STEPS)
+		room = r->owned = malloc(3 * steps * sizeof(*room));
+	if (!room)
+		return false;
 	r->e = e;
+	r->mark = room;
+	r->set[0].item = (uint16_t *)(room + steps);
+	r->set[1].item = r->set[0].item + steps;
+	r->waiting = r->set[1].item + steps;
 	r->now = &r->set[0];
 	r->next = &r->set[1];
 	r->now->count = 0;
 	r->number = 1;
-	memset(r->mark, 0, e->steps * sizeof(*r->mark));
+	memset(r->mark, 0, steps * sizeof(*r->mark));
+	return true;
 }
 
 /* Adds a step and all that are reached from it without a character. True: the end is among them. */
@@ -202,33 +184,43 @@ static const char *skip(const struct expression *e, const char *at)
 	return *at ? at : NULL;
 }
 
-bool expression_matches(const struct expression *e, const char *text)
+static bool run(struct run *r, const struct expression *e, const char *text)
 {
-	struct run r;
 	bool word = false;
 
-	begin(&r, e);
 	for (const char *at = text, *next;; at = next) {
 		struct place p;
 		uint32_t character;
 
-		if (!r.now->count) {
+		if (!r->now->count) {
 			at = skip(e, at);
 			if (!at)
 				return false;
-			r.number++;
+			r->number++;
 		}
 		p = place_at(text, at, word);
-		if (reach(&r, r.now, 0, &p))
+		if (reach(r, r->now, 0, &p))
 			return true;
 		if (!*at)
 			return false;
 		character = expression_character(at, &next);
 		word = expression_is_word(character);
 		p = place_at(text, next, word);
-		if (advance(&r, character, &p))
+		if (advance(r, character, &p))
 			return true;
 	}
+}
+
+bool expression_matches(const struct expression *e, const char *text)
+{
+	struct run r;
+	bool found;
+
+	if (!begin(&r, e))
+		return false;
+	found = run(&r, e, text);
+	free(r.owned);
+	return found;
 }
 
 /* ---- making ---- */
@@ -244,21 +236,20 @@ static void begin_with(struct expression *e, uint32_t from, uint32_t to)
 /* Which bytes a match can begin with, wherever in the text that is. */
 static void find_first(struct expression *e)
 {
-	struct run *r = malloc(sizeof(*r));
+	struct run r;
 	const struct place place = {.begin = true};
 
 	e->anywhere = true;
-	if (!r)
+	if (!begin(&r, e))
 		return;
-	begin(r, e);
 	for (uint32_t i = 0; i < e->steps; i++)
 		if (e->step[i].kind >= STEP_END && e->step[i].kind < STEP_MATCH)
 			goto end; /* rare: every place is looked at */
-	if (reach(r, r->now, 0, &place))
+	if (reach(&r, r.now, 0, &place))
 		goto end;
 	e->anywhere = false;
-	for (uint32_t i = 0; i < r->now->count; i++) {
-		const struct step *s = &e->step[r->now->item[i]];
+	for (uint32_t i = 0; i < r.now->count; i++) {
+		const struct step *s = &e->step[r.now->item[i]];
 
 		if (s->kind == STEP_CHARACTER)
 			begin_with(e, s->a, s->a);
@@ -269,7 +260,7 @@ static void find_first(struct expression *e)
 			begin_with(e, 0, MOST_CHARACTER);
 	}
 end:
-	free(r);
+	free(r.owned);
 }
 
 void expression_free(struct expression *e)
