@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define SITE	    __attribute__((noinline, noclone))
+#define SITE	    __attribute__((noinline))
 #define KEEP(block) __asm__ volatile("" : : "r"(block) : "memory")
 
 static int blocks;

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define SITE __attribute__((noinline, noclone))
+#define SITE __attribute__((noinline))
 #define MAKE(name)                                                                                 \
 	SITE static void *name(void)                                                               \
 	{                                                                                          \

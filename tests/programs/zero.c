@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define SITE	    __attribute__((noinline, noclone))
+#define SITE	    __attribute__((noinline))
 #define KEEP(block) __asm__ volatile("" : : "r"(block) : "memory")
 
 #define CHURN(name, zero)                                                                          \
