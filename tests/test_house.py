@@ -154,7 +154,7 @@ ROOMS = {  # room (the longest folder that matches) -> rooms whose headers and f
     "query": {"format", "trace", "trace/read"},
     "match": set(),
     "answer": {"format", "trace/read", "query", "match"},
-    "question": {"query", "answer", "match"},
+    "question": {"format", "query", "answer", "match"},
     "view": {"format", "trace", "trace/read", "query", "answer", "question", "convert/export"},
     "serve": {"format", "view"},
     "convert": {"format", "trace/write"},
