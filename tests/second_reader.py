@@ -263,7 +263,7 @@ INFO = {  # id: name, kind
     52: ("ocaml_rate_bits", "u"), 54: ("heaps", "u"), 56: ("dropped_events", "u"),
     58: ("grouped", "u"), 60: ("missed_frees", "u"), 62: ("memtrace_version", "u"),
     64: ("memtrace_domain", "u"), 66: ("host", "t"), 68: ("runtime_parameters", "t"),
-    70: ("context", "t"), 72: ("title", "t"),
+    70: ("context", "t"), 72: ("title", "t"), 74: ("processes", "u"),
 }
 
 
@@ -451,11 +451,15 @@ class Trace:
 
     def read_THRD(self, at):
         count = at.u()
-        c = Columns(at, {1, 3})
+        c = Columns(at, {1, 3, 4})
+        first = len(self.threads)
         last = self.threads[-1]["tid"] if self.threads else 0
         tids = [tid & 0xffffffff for tid in sums(c.signed(1, count), last)]
         self.threads += [{"tid": tid, "name": name}
                          for tid, name in zip(tids, self.references(c.numbers(3, count)))]
+        for number, back in enumerate(c.numbers(4, count), first):
+            need(back <= number, "row of a thread")
+            self.threads[number]["row"] = self.threads[number - back]["row"] if back else number
 
     def read_FRMS(self, at):
         count = at.u()

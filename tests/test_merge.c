@@ -5,7 +5,9 @@
  * site of 8 bytes, a million times, one of 8 MB, once, sampled at different intervals.
  */
 #include "agent/sampler.h"
+#include "format/weights.h"
 #include "history.h"
+#include "query/plan.h"
 #include "test.h"
 #include "trace/rewrite/merge.h"
 
@@ -257,6 +259,22 @@ static void check_counts(const struct made *part, size_t parts, const struct mad
 	CHECK(info->complete && strcmp(info->note, "merged") == 0);
 }
 
+/* How many rows an answer by thread has. */
+static size_t thread_rows(const struct made *all)
+{
+	struct mayfly_query q;
+	struct mayfly_result *result;
+	size_t rows;
+
+	mayfly_query_defaults(&q);
+	q.metric = MAYFLY_ALLOCATED;
+	q.by = MAYFLY_BY_THREAD;
+	CHECK(mayfly_query_run(all->trace, &q, &result) == 0);
+	rows = result->rows;
+	mayfly_result_free(result);
+	return rows;
+}
+
 static void merge_histories(bool exact_too, bool sampled_too)
 {
 	const struct trace_writer_options sampled = {.interval_log2 = 12},
@@ -279,8 +297,9 @@ static void merge_histories(bool exact_too, bool sampled_too)
 	/* Two builds: one stack for each name, two for what has none. */
 	CHECK(info->modules == 2, "%zu modules", info->modules);
 	CHECK(info->nodes == 1 + 1 + (SITES - 1) + 2, "%zu nodes", info->nodes);
-	/* The unnamed ones of two processes; the first and the second worker. */
-	CHECK(info->threads == 2 + 2, "%zu threads", info->threads);
+	CHECK(info->threads == 4 * 3 && info->processes == 4);
+	/* The unnamed ones of two builds; the first and the second worker. */
+	CHECK(thread_rows(&all) == 2 + 2);
 	drop(part, 4);
 	drop(&all, 1);
 }
@@ -430,7 +449,7 @@ static void check_told(const struct made *all, struct told told[2][TOLD])
 	uint32_t thread[2] = {UINT32_MAX, UINT32_MAX};
 
 	CHECK(info->track_types == 1 && info->track_events == 2 * TOLD);
-	CHECK(info->threads == 3 && info->label_sets == 3);
+	CHECK(info->threads == 2 * 2 && info->label_sets == 3);
 	CHECK(mayfly_cursor_open(all->trace, &cursor) == (info->snapshot_ns ? MAYFLY_E_ABSENT : 0));
 	CHECK(mayfly_track_cursor_open(all->trace, &c) == 0);
 	while (mayfly_track_cursor_next(c, &e) == 1) {
@@ -715,6 +734,176 @@ static void test_same_address(void)
 	drop(&all, 1);
 }
 
+/* ---- the order of a thread's events ---- */
+
+#define RUNS  20 /* of one program */
+#define STEPS 200
+
+/* A thread of each run: `main`, a block of a class in each step. */
+static struct history make_run(bool exact, uint32_t number)
+{
+	struct history h = {.r = recording_new()};
+	struct history_block b = {.free_ns = INT64_MAX};
+
+	add_module(h.r, 1);
+	b.block.node = recording_node(h.r, 0, add_frame(h.r, 4096, "grow", 1));
+	b.block.size = exact ? 3000 : 100;
+	b.block.hits = !exact;
+	b.block.interval_log2 = exact ? 0 : 16;
+	recording_thread(h.r, number, recording_string(h.r, "main", 4));
+	for (size_t i = 0; i < STEPS; i++) {
+		b.time_ns = (int64_t)i * 1000000;
+		history_add(&h, &b);
+	}
+	h.r->info.pid = number;
+	h.r->info.grouped = !exact;
+	h.r->info.duration_ns = SPAN_NS;
+	h.r->info.interval_bytes = exact ? 1 : 1 << 16;
+	return h;
+}
+
+static void make_runs(struct made *part, size_t parts, bool exact)
+{
+	const struct trace_writer_options sampled = {.interval_log2 = 16},
+					  all = {.mode = MAYFLY_EXACT};
+
+	for (uint32_t i = 0; i < parts; i++) {
+		struct history h = make_run(exact, 1000 + i);
+
+		make(&part[i], &h, exact ? &all : &sampled, 0);
+		history_free(&h);
+	}
+}
+
+static double variance_of(const struct made *m)
+{
+	struct mayfly_query q;
+	struct mayfly_result *result;
+	double error;
+
+	mayfly_query_defaults(&q);
+	q.metric = MAYFLY_ALLOCATED;
+	CHECK(mayfly_query_run(m->trace, &q, &result) == 0);
+	error = result->total.bytes.stderror;
+	mayfly_result_free(result);
+	return error * error;
+}
+
+/* Of what strata take off a variance, n samples may count on this share. */
+static double counted_on(double n)
+{
+	return 1 - pow(3 / n, 1.5);
+}
+
+/* Samples of two processes are no neighbours, whatever their threads are called. */
+static void test_lines_end(void)
+{
+	double single = STEPS * weigh_sample(MAYFLY_STRATIFIED, 65536, 100, 1).variance_bytes;
+	struct made part[RUNS], all, twice[2], again;
+	double taken, expected;
+
+	make_runs(part, RUNS, false);
+	taken = (single - variance_of(&part[0])) / counted_on(STEPS);
+	CHECK(taken > 0.9 * single);
+	all = merge(part, RUNS, MERGE_FROM_START);
+	expected = RUNS * (single - counted_on(RUNS * STEPS) * taken);
+	CHECK(fabs(variance_of(&all) - expected) < 1e-6 * expected, "%g, not %g", variance_of(&all),
+	      expected);
+	CHECK(mayfly_trace_info(all.trace)->processes == RUNS && thread_rows(&all) == 1);
+	/* Merges of merges. */
+	twice[0] = merge(part, RUNS / 2, MERGE_FROM_START);
+	twice[1] = merge(part + RUNS / 2, RUNS / 2, MERGE_FROM_START);
+	again = merge(twice, 2, MERGE_FROM_START);
+	CHECK(fabs(variance_of(&again) - expected) < 1e-6 * expected);
+	CHECK(mayfly_trace_info(again.trace)->processes == RUNS && thread_rows(&again) == 1);
+	drop(&again, 1);
+	drop(twice, 2);
+	drop(&all, 1);
+	drop(part, RUNS);
+}
+
+/* Merged by a version that joined threads of one name: which samples are neighbours is not known. */
+static void test_merged_before(void)
+{
+	const struct trace_writer_options options = {.interval_log2 = 16};
+	struct history h = make_run(false, 1);
+	struct made old, all[2], both;
+
+	h.r->info.pid = 0;
+	make(&old, &h, &options, 0);
+	history_free(&h);
+	CHECK(!mayfly_trace_info(old.trace)->grouped);
+	make_runs(all, 1, false);
+	CHECK(mayfly_trace_info(all[0].trace)->grouped);
+	CHECK(variance_of(&old) > 10 * variance_of(&all[0]));
+	all[1] = old;
+	both = merge(all, 2, MERGE_FROM_START);
+	CHECK(!mayfly_trace_info(both.trace)->grouped);
+	drop(&both, 1);
+	drop(all, 2);
+}
+
+/* What sampling would give is the sum of what it would give of each process. */
+static void test_plan(void)
+{
+	struct made part[RUNS], all;
+	struct mayfly_query q;
+	struct plan *one, *sum;
+
+	make_runs(part, RUNS, true);
+	all = merge(part, RUNS, MERGE_FROM_START);
+	mayfly_query_defaults(&q);
+	q.metric = MAYFLY_ALLOCATED;
+	CHECK(plan_make(part[0].trace, &q, &one) == 0 && plan_make(all.trace, &q, &sum) == 0);
+	for (size_t i = 0; i < PLAN_LEVELS; i++)
+		for (size_t k = 0; k < 2; k++) {
+			double a = RUNS * one->scheme[i][k].allocated_variance,
+			       b = sum->scheme[i][k].allocated_variance;
+
+			CHECK(fabs(a - b) <= 1e-9 * a, "level %zu: %g, not %g", i, b, a);
+		}
+	plan_free(one);
+	plan_free(sum);
+	drop(&all, 1);
+	drop(part, RUNS);
+}
+
+/* The halves of reallocs of two processes, between one another. */
+static void test_reallocs(void)
+{
+	const struct trace_writer_options exact = {.mode = MAYFLY_EXACT};
+	struct made part[2], all;
+	struct mayfly_query q;
+	struct mayfly_reallocs *a;
+
+	mayfly_query_defaults(&q);
+	for (uint32_t i = 0; i < 2; i++) {
+		struct history h = make_run(true, 1);
+
+		for (size_t k = 0; k < h.blocks; k++) {
+			struct history_block *b = &h.block[k];
+
+			b->time_ns += i * 250000;
+			b->block.size = 100 + 10 * k + i;
+			b->block.flags = k ? MAYFLY_FLAG_REALLOC : 0;
+			if (k + 1 < h.blocks) {
+				b->free_ns = b->time_ns + 500000;
+				b->free_flags = MAYFLY_FLAG_REALLOC;
+			}
+		}
+		make(&part[i], &h, &exact, 0);
+		history_free(&h);
+	}
+	all = merge(part, 2, MERGE_FROM_START);
+	CHECK(mayfly_reallocs_run(all.trace, &q, 10, &a) == 0);
+	CHECK(a->total.chains == 2 && a->total.steps == 2 * (STEPS - 1) &&
+		  a->total.longest == STEPS - 1 && a->total.first_bytes == 201,
+	      "%g chains, %g steps", (double)a->total.chains, (double)a->total.steps);
+	mayfly_reallocs_free(a);
+	drop(&all, 1);
+	drop(part, 2);
+}
+
 /* ---- 8 bytes a million times, 8 MB once ---- */
 
 #define SMALL_BLOCKS 1000000
@@ -858,6 +1047,10 @@ int main(void)
 	RUN(test_ocaml_rates);
 	RUN(test_clock);
 	RUN(test_same_address);
+	RUN(test_lines_end);
+	RUN(test_merged_before);
+	RUN(test_plan);
+	RUN(test_reallocs);
 	RUN(test_example_stratified);
 	RUN(test_example_poisson);
 	DONE();

@@ -171,6 +171,9 @@ struct mayfly_info {
 	const char *title;
 	size_t bad_chunks; /* mayfly_trace_bad_chunk() */
 	bool whole;	   /* the trace was finished, and nothing but bad chunks is missing */
+	/* How many processes' traces were merged into this one, each with its own threads; 0: it is
+	 * that of one process, or was merged by a version that joined threads of one name. */
+	uint32_t processes;
 };
 
 const struct mayfly_info *mayfly_trace_info(const struct mayfly_trace *trace);
@@ -199,6 +202,9 @@ struct mayfly_module {
 struct mayfly_thread {
 	uint32_t tid;
 	const char *name; /* the last one it had, "" when unknown */
+	/* The thread whose row in answers by thread this one is in: its own index or, in a merged
+	 * trace, that of the first thread of this name. */
+	uint32_t row;
 };
 
 /* A source location of a frame. A frame has several when functions were inlined. */

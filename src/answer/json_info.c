@@ -81,6 +81,8 @@ static void put_what(struct json *j, const struct mayfly_info *i)
 		json_text(j, "title", i->title);
 	json_unsigned(j, "pid", i->pid);
 	json_unsigned(j, "parent_pid", i->parent_pid);
+	if (i->processes)
+		json_unsigned(j, "processes", i->processes);
 	json_real_time(j, "start_time", i->start_real_ns);
 	json_integer(j, "duration_ns", i->duration_ns);
 	put_ending(j, i);

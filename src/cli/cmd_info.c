@@ -187,14 +187,18 @@ static void print_threads(const struct output *o, const struct mayfly_trace *tra
 			  const struct mayfly_info *info)
 {
 	char list[1024] = "", name[128];
+	size_t rows = 0;
 
-	for (size_t i = 0; i < info->threads && i < MOST_THREADS; i++) {
+	for (size_t i = 0; i < info->threads; i++) {
 		char text[128];
 
+		/* Of the threads of a row, in a merged trace, only the first. */
+		if (mayfly_trace_thread(trace, i)->row != i || ++rows > MOST_THREADS)
+			continue;
 		text_clean(name, sizeof(name), thread_name(text, sizeof(text), trace, (uint32_t)i));
-		text_append(list, sizeof(list), "%s%s", i ? ", " : "", name);
+		text_append(list, sizeof(list), "%s%s", rows > 1 ? ", " : "", name);
 	}
-	if (info->threads > MOST_THREADS)
+	if (rows > MOST_THREADS)
 		text_append(list, sizeof(list), ", ...");
 	print_field(o, "Threads", "%zu: %s", info->threads, list);
 }

@@ -93,6 +93,7 @@ enum trace_column {
 
 	COLUMN_THREAD_TID = 1, /* THRD */
 	COLUMN_THREAD_NAME = 3,
+	COLUMN_THREAD_ROW = 4,
 
 	COLUMN_FRAME_KIND = 1, /* FRMS */
 	COLUMN_FRAME_MODULE = 3,
@@ -280,7 +281,8 @@ enum residency_moment { RESIDENCY_PEAK = 0, RESIDENCY_END = 1, RESIDENCY_MOMENTS
 	X(HOST, 66, host)                                                                          \
 	X(RUNTIME_PARAMETERS, 68, runtime_parameters)                                              \
 	X(CONTEXT, 70, context)                                                                    \
-	X(TITLE, 72, title)
+	X(TITLE, 72, title)                                                                        \
+	X(PROCESSES, 74, processes)
 
 enum trace_field {
 #define TRACE_FIELD(name, id, member) FIELD_##name = id,

@@ -86,7 +86,7 @@ bool query_choose(struct query_state *s, const struct mayfly_trace *trace,
 				  : s->info->interval_bytes;
 	query_text(s, ""); /* is number 0 */
 	return !s->error && query_filter_nodes(s) && query_filter_threads(s) &&
-	       query_prepare_labels(s);
+	       query_prepare_threads(s) && query_prepare_labels(s);
 }
 
 bool query_begin(struct query_state *s, const struct mayfly_trace *trace,
@@ -158,6 +158,8 @@ void query_end(struct query_state *s)
 	free(s->begins);
 	free(s->thread_kept);
 	free(s->label_kept);
+	free(s->thread_row);
+	free(s->row_thread);
 	free(s->label_slot);
 	free(s->label_text);
 	query_sums_free(&s->all);

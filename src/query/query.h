@@ -205,6 +205,10 @@ struct query_state {
 	uint32_t *label_slot, *label_text;
 	size_t label_slots;
 
+	/* By thread -> number of its row; by row -> its first thread. */
+	uint32_t *thread_row, *row_thread;
+	size_t thread_rows;
+
 	/* The sums. By node, most belong to the last nodes of chains (reader.h): these have the
 	 * number of their chain, all others a higher number. */
 	struct sums all; /* [1] */
@@ -438,6 +442,8 @@ uint32_t query_label_slot(const struct query_state *s, uint32_t set);
 
 /* ---- query_slots.c ---- */
 
+/* Fills thread_row and row_thread. */
+bool query_prepare_threads(struct query_state *s);
 /* The number of slots; slots are numbered from 0. */
 size_t query_slots(const struct query_state *s);
 uint32_t query_slot(const struct query_state *s, const struct cursor_block *b, struct fate fate);

@@ -5,9 +5,24 @@
 #define SIZE_CLASSES	 65 /* by bits of (size - 1) */
 #define LIFETIME_CLASSES 21 /* decades from 10 ns; the last two: from 10^18 ns; never freed */
 
-/* Allocating threads: all threads and "unknown". Freeing threads: these and "never freed". */
-#define THREADS(s)	   ((s)->info->threads + 1)
-#define FREEING_THREADS(s) ((s)->info->threads + 2)
+/* Allocating threads: their rows and "unknown". Freeing threads: these and "never freed". */
+#define THREADS(s)	   ((s)->thread_rows + 1)
+#define FREEING_THREADS(s) ((s)->thread_rows + 2)
+
+/* A merged trace has threads of many processes in a row. */
+bool query_prepare_threads(struct query_state *s)
+{
+	s->thread_row = query_zeroed(s, s->info->threads, sizeof(*s->thread_row));
+	s->row_thread = query_zeroed(s, s->info->threads, sizeof(*s->row_thread));
+	for (uint32_t i = 0; !s->error && i < s->info->threads; i++) {
+		uint32_t first = mayfly_trace_thread(s->trace, i)->row;
+
+		if (first == i)
+			s->row_thread[s->thread_rows++] = i;
+		s->thread_row[i] = first == i ? (uint32_t)s->thread_rows - 1 : s->thread_row[first];
+	}
+	return !s->error;
+}
 
 size_t query_classes(enum mayfly_by by)
 {
@@ -65,12 +80,12 @@ static uint32_t lifetime_class(int64_t lifetime)
 
 static uint32_t known_thread(const struct query_state *s, uint32_t thread)
 {
-	return thread < s->info->threads ? thread : (uint32_t)s->info->threads;
+	return thread < s->info->threads ? s->thread_row[thread] : (uint32_t)s->thread_rows;
 }
 
 static uint32_t freeing_slot(const struct query_state *s, struct fate fate)
 {
-	return fate.lifetime == FOREVER ? (uint32_t)s->info->threads + 1
+	return fate.lifetime == FOREVER ? (uint32_t)s->thread_rows + 1
 					: known_thread(s, fate.thread);
 }
 
@@ -141,10 +156,16 @@ struct group query_class_group(enum mayfly_by by, uint32_t class)
 	return by == MAYFLY_BY_SIZE ? size_group(class) : lifetime_group(class);
 }
 
+/* An unknown one has the number after the last. */
+static uint32_t thread_of_row(const struct query_state *s, uint32_t row)
+{
+	return row < s->thread_rows ? s->row_thread[row] : (uint32_t)s->info->threads;
+}
+
 /* The last slot is "never freed". */
 static uint32_t freeing_thread(const struct query_state *s, uint32_t slot)
 {
-	return slot == s->info->threads + 1 ? NONE : slot;
+	return slot == s->thread_rows + 1 ? NONE : thread_of_row(s, slot);
 }
 
 static struct group slot_group(const struct query_state *s, uint32_t slot)
@@ -162,10 +183,10 @@ static struct group slot_group(const struct query_state *s, uint32_t slot)
 	case MAYFLY_BY_FREEING_THREAD:
 		return (struct group){.free_thread = freeing_thread(s, slot)};
 	case MAYFLY_BY_THREADS:
-		return (struct group){.thread = slot / freeing,
+		return (struct group){.thread = thread_of_row(s, slot / freeing),
 				      .free_thread = freeing_thread(s, slot % freeing)};
 	case MAYFLY_BY_THREAD:
-		return (struct group){.thread = slot};
+		return (struct group){.thread = thread_of_row(s, slot)};
 	case MAYFLY_BY_FUNCTION:
 	case MAYFLY_BY_LINE:
 	case MAYFLY_BY_STACK:

@@ -166,5 +166,8 @@ void info_read(struct table_reader *r)
 	info->heaps &= (1u << MAYFLY_HEAPS) - 1;
 	if (info->interval_bytes == 0)
 		info->interval_bytes = 1;
+	/* Threads of one name are joined there, so that no line of samples is known. */
+	if (info->pid == 0 && info->processes == 0)
+		info->grouped = false;
 	read_ocaml_rate(r);
 }

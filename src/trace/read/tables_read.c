@@ -197,15 +197,17 @@ static void read_thread_table(struct table_reader *r)
 {
 	struct mayfly_trace *t = r->t;
 	size_t count = read_count(r, t->info.threads);
-	const uint64_t *tid;
+	const uint64_t *tid, *row;
 	const uint32_t *name;
 	struct mayfly_thread *thread;
 	uint32_t last;
 
-	if (!chunk_columns(&r->chunk, 1ull << COLUMN_THREAD_TID | 1ull << COLUMN_THREAD_NAME))
+	if (!chunk_columns(&r->chunk, 1ull << COLUMN_THREAD_TID | 1ull << COLUMN_THREAD_NAME |
+					  1ull << COLUMN_THREAD_ROW))
 		return;
 	tid = chunk_numbers(&r->chunk, COLUMN_THREAD_TID, count);
 	name = string_column(r, COLUMN_THREAD_NAME, count);
+	row = chunk_numbers(&r->chunk, COLUMN_THREAD_ROW, count);
 	if (!tables_grow(r, &t->thread, &t->thread_room, t->info.threads, count,
 			 sizeof(*t->thread)))
 		return;
@@ -215,6 +217,13 @@ static void read_thread_table(struct table_reader *r)
 		last += (uint32_t)varint_unzigzag(tid[i]);
 		thread[i].tid = last;
 		thread[i].name = t->string[name[i]];
+		if (row[i] > t->info.threads + i) {
+			tables_damaged(r);
+			return;
+		}
+		thread[i].row = (uint32_t)(t->info.threads + i - row[i]);
+		if (row[i])
+			thread[i].row = t->thread[thread[i].row].row;
 	}
 	t->info.threads += count;
 }

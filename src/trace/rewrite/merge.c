@@ -370,9 +370,11 @@ static bool add_info(struct trace_merge *m, const struct mayfly_trace *trace)
 	struct mayfly_info *all = &m->info;
 	/* Errors of sums are not merged. */
 	uint32_t absent = info->absent | (trace->sum_errors ? MAYFLY_ABSENT_ERRORS : 0);
+	uint32_t processes = info->processes ? info->processes : 1;
 
 	if (m->sources == 0) {
 		*all = *info;
+		all->processes = processes;
 		all->absent = absent;
 		all->ocaml_interval_bytes = 0; /* only from traces with OCaml blocks: add_ocaml() */
 		all->ocaml_rate = 0;
@@ -395,6 +397,8 @@ static bool add_info(struct trace_merge *m, const struct mayfly_trace *trace)
 		m->least_interval = info->interval_bytes;
 	if (all->snapshot_ns < info->snapshot_ns)
 		all->snapshot_ns = info->snapshot_ns;
+	if (__builtin_add_overflow(all->processes, processes, &all->processes))
+		all->processes = UINT32_MAX;
 	all->thinned |= info->thinned;
 	all->grouped &= info->grouped;
 	all->absent |= absent;

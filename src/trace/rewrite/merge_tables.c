@@ -17,8 +17,8 @@ void merge_tables_end(struct merge_tables *t)
 {
 	recording_free(t->r);
 	numbering_free(&t->modules);
-	numbering_free(&t->threads);
-	numbering_free(&t->names);
+	numbering_free(&t->rows);
+	free(t->row);
 	numbering_free(&t->places);
 	numbering_free(&t->frames);
 	free(t->frame);
@@ -127,42 +127,38 @@ static uint32_t ordinal(struct numbering *seen, uint32_t *count, uint32_t name, 
 	return count[number]++;
 }
 
-/* own: for a thread with spans, the number of its trace; else 0. */
-static uint32_t merge_thread(struct merge_tables *t, uint32_t name, uint32_t nth, uint32_t own,
-			     uint32_t tid)
+/* A thread of the trace, in the row of the first thread of its name and ordinal. */
+static uint32_t merge_thread(struct merge_tables *t, uint32_t name, uint32_t nth, uint32_t tid)
 {
+	uint32_t thread = recording_thread(t->r, tid, name), number;
 	bool fresh;
-	uint32_t number;
 
-	if (name == RECORDING_NONE)
+	if (name == RECORDING_NONE || thread == RECORDING_NONE)
 		return RECORDING_NONE;
-	number = numbering_of(&t->threads, (struct key){{name, nth, own, 0}}, &fresh);
-	if (number == NUMBERING_NONE)
+	number = numbering_of(&t->rows, (struct key){{name, nth, 0, 0}}, &fresh);
+	if (number == NUMBERING_NONE ||
+	    !array_reserve(&t->row, &t->row_room, number, sizeof(*t->row)))
 		return RECORDING_NONE;
-	return fresh ? recording_thread(t->r, tid, name) : number;
+	if (fresh)
+		t->row[number] = thread;
+	t->r->thread[thread].row = t->row[number];
+	return thread;
 }
 
-/* Which threads have spans: a byte for each. 0 or an error. */
-static int find_spans(const struct mayfly_trace *trace, uint8_t *spans)
+/* In a trace that was merged before, threads of one row stay so. */
+static uint32_t same_row(struct merge_tables *t, const struct merge_map *map,
+			 const struct mayfly_thread *thread, uint32_t name)
 {
-	struct mayfly_track_cursor *cursor;
-	struct mayfly_track_event e;
-	int error, more;
+	uint32_t number = recording_thread(t->r, thread->tid, name);
 
-	if (!trace->info.track_events)
-		return 0;
-	error = mayfly_track_cursor_open(trace, &cursor);
-	if (error)
-		return error;
-	while ((more = mayfly_track_cursor_next(cursor, &e)) == 1)
-		if (e.kind == MAYFLY_TRACK_BEGIN || e.kind == MAYFLY_TRACK_END)
-			spans[e.thread] = 1;
-	mayfly_track_cursor_close(cursor);
-	return more;
+	if (name == RECORDING_NONE || number == RECORDING_NONE)
+		return RECORDING_NONE;
+	t->r->thread[number].row = t->r->thread[map->thread[thread->row]].row;
+	return number;
 }
 
 static bool add_threads(struct merge_tables *t, struct merge_map *map,
-			const struct mayfly_trace *trace, const uint8_t *spans)
+			const struct mayfly_trace *trace)
 {
 	size_t threads = trace->info.threads;
 	uint32_t *count = malloc((threads + 1) * sizeof(*count));
@@ -175,8 +171,11 @@ static bool add_threads(struct merge_tables *t, struct merge_map *map,
 		const struct mayfly_thread *thread = &trace->thread[i];
 		uint32_t name = merge_string(t, map, thread->name);
 
-		map->thread[i] = merge_thread(t, name, ordinal(&seen, count, name, thread->tid),
-					      spans[i] ? t->traces : 0, thread->tid);
+		map->thread[i] =
+		    thread->row == i
+			? merge_thread(t, name, ordinal(&seen, count, name, thread->tid),
+				       thread->tid)
+			: same_row(t, map, thread, name);
 		done = map->thread[i] != RECORDING_NONE;
 	}
 	numbering_free(&seen);
@@ -318,15 +317,11 @@ static bool add_nodes(struct merge_tables *t, struct merge_map *map,
 int merge_tables_add(struct merge_tables *t, const struct mayfly_trace *trace,
 		     struct merge_map *map)
 {
-	uint8_t *spans = calloc(trace->info.threads + 1, 1);
-	int error = spans ? find_spans(trace, spans) : MAYFLY_E_MEMORY;
 	bool done;
 
 	*map = (struct merge_map){0};
-	t->traces++;
-	done = !error && add_modules(t, map, trace) && add_threads(t, map, trace, spans) &&
+	done = add_modules(t, map, trace) && add_threads(t, map, trace) &&
 	       add_frames(t, map, trace) && add_nodes(t, map, trace);
-	free(spans);
 	free(map->module);
 	free(map->frame);
 	numbering_free(&map->texts);
@@ -337,5 +332,5 @@ int merge_tables_add(struct merge_tables *t, const struct mayfly_trace *trace,
 	if (done)
 		return 0;
 	merge_map_free(map);
-	return error ? error : MAYFLY_E_MEMORY;
+	return MAYFLY_E_MEMORY;
 }

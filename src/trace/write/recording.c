@@ -390,6 +390,7 @@ uint32_t recording_thread(struct recording *r, uint32_t tid, uint32_t name)
 		return RECORDING_NONE;
 	r->thread[r->threads].tid = tid;
 	r->thread[r->threads].name = name;
+	r->thread[r->threads].row = (uint32_t)r->threads;
 	return (uint32_t)r->threads++;
 }
 

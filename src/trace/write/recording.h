@@ -27,6 +27,7 @@ struct recording_module {
 struct recording_thread {
 	uint32_t tid;
 	uint32_t name; /* string */
+	uint32_t row;  /* the thread whose row in answers it is in: itself or one before it */
 };
 
 struct recording_location {

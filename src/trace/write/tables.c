@@ -216,6 +216,7 @@ static void list_threads(struct batch *b, struct chunk_maker *c)
 	size_t count = w->r->threads - w->threads;
 	uint64_t *tid = new_column(b, c, COLUMN_THREAD_TID, count);
 	struct reference_column name = {.value = new_column(b, c, COLUMN_THREAD_NAME, count)};
+	uint64_t *row = new_column(b, c, COLUMN_THREAD_ROW, count);
 	uint32_t last = w->threads ? thread[w->threads - 1].tid : 0;
 
 	tables_reserve(w, &w->thread_name, &w->thread_room, w->r->threads, sizeof(*w->thread_name),
@@ -223,6 +224,7 @@ static void list_threads(struct batch *b, struct chunk_maker *c)
 	for (size_t i = w->threads; !w->error && i < w->r->threads; i++) {
 		*tid++ = varint_zigzag((int64_t)thread[i].tid - last);
 		last = thread[i].tid;
+		*row++ = i - thread[i].row;
 		w->thread_name[i] = thread[i].name;
 		add_reference(w, &name, thread[i].name);
 	}
