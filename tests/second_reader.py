@@ -987,6 +987,7 @@ class Trace:
                                                 datetime.timezone.utc)
         facts = {name: i[name] for name, kind in INFO.values() if kind != "t"}
         facts.update({
+            "grouped": i["grouped"] if i["pid"] or i["processes"] else 0,
             "format_version": 2, "file_bytes": len(self.data),
             "mayfly_version": text(i["mayfly_version"]), "program": text(i["program"]),
             "command": [text(word) for word in i["command"].split(b"\0")[:-1]],

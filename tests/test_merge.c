@@ -779,12 +779,14 @@ static double variance_of(const struct made *m)
 {
 	struct mayfly_query q;
 	struct mayfly_result *result;
-	double error;
+	double error = NAN;
 
 	mayfly_query_defaults(&q);
 	q.metric = MAYFLY_ALLOCATED;
 	CHECK(mayfly_query_run(m->trace, &q, &result) == 0);
-	error = result->total.bytes.stderror;
+	for (size_t i = 0; i < result->rows; i++)
+		if (strcmp(result->row[i].function, "grow") == 0)
+			error = result->row[i].self.bytes.stderror;
 	mayfly_result_free(result);
 	return error * error;
 }
@@ -820,6 +822,28 @@ static void test_lines_end(void)
 	drop(twice, 2);
 	drop(&all, 1);
 	drop(part, RUNS);
+}
+
+/* All groups of a thread begin anew when its interval changes, also when it changes back. */
+static void test_lines_end_with_intervals(void)
+{
+	const struct trace_writer_options options = {.interval_log2 = 16};
+	struct made made[2];
+
+	for (uint32_t i = 0; i < 2; i++) {
+		struct history h = make_run(false, 1);
+		uint32_t frame = add_frame(h.r, 4096 + 64, "other", 1);
+
+		for (size_t k = 5; k < h.blocks; k += 10) {
+			h.block[k].block.node = recording_node(h.r, 0, frame);
+			h.block[k].block.interval_log2 = i ? 14 : 16;
+		}
+		make(&made[i], &h, &options, 0);
+		history_free(&h);
+	}
+	CHECK(variance_of(&made[1]) > 1.5 * variance_of(&made[0]), "%g, %g", variance_of(&made[1]),
+	      variance_of(&made[0]));
+	drop(made, 2);
 }
 
 /* Merged by a version that joined threads of one name: which samples are neighbours is not known. */
@@ -1048,6 +1072,7 @@ int main(void)
 	RUN(test_clock);
 	RUN(test_same_address);
 	RUN(test_lines_end);
+	RUN(test_lines_end_with_intervals);
 	RUN(test_merged_before);
 	RUN(test_plan);
 	RUN(test_reallocs);

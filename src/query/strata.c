@@ -15,6 +15,8 @@ struct sample_link {
 	uint32_t class, thread; /* the sample before it on its two lines; NONE: it is the first */
 	float blocks, rest;	/* R / Z; the share of R^2 that a hit's variance is */
 	uint8_t interval_log2;
+	uint16_t
+	    epoch; /* how often the thread's interval has changed: all groups begin anew then */
 };
 
 struct pair_sum {
@@ -89,6 +91,11 @@ static void link_sample(struct query_state *s, const struct cursor_batch *b, siz
 	l->rest = (float)(w.variance_bytes / (w.bytes * w.bytes));
 	l->interval_log2 = (uint8_t)log2;
 	l->thread = advance_line(s, b->e.thread[i], THREAD_LINE, number);
+	if (l->thread != NONE) {
+		const struct sample_link *before = &s->strata->sample[l->thread];
+
+		l->epoch = (uint16_t)(before->epoch + (before->interval_log2 != log2));
+	}
 	l->class = advance_line(s, b->e.thread[i],
 				strata_class(b->e.size[i], caller_of(s, b->e.node[i])), number);
 }
@@ -146,7 +153,7 @@ static void join(struct query_state *s, const struct sample_link *l, uint32_t be
 	const struct sample_link *p = before == NONE ? NULL : &s->strata->sample[before];
 	double r = exp2(l->interval_log2);
 
-	if (!p || p->slot == NONE || p->interval_log2 != l->interval_log2)
+	if (!p || p->slot == NONE || p->epoch != l->epoch)
 		return;
 	share *= fminf(p->rest, l->rest);
 	add_pair(s, l->slot, p->slot,
