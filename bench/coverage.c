@@ -3,7 +3,8 @@
  * How often is what mayfly prints right? Many runs of programs of known behaviour:
  *
  *	bench_coverage [--runs N] [--interval LOG2]... [--scenario NAME]... [--metric NAME]...
- *		       [--by NAME]... [--poisson] [--seed N] [--lowest N] [--pairs | --check] [--json]
+ *		       [--by NAME]... [--poisson | --ocaml] [--seed N] [--lowest N]
+ *		       [--pairs | --check] [--json]
  *	bench_coverage --scenario NAME --interval LOG2 --write FILE
  *	bench_coverage --scenario NAME --interval LOG2 [--json] TRACE...
  *
@@ -54,12 +55,12 @@ static void interval_text(uint32_t log2, char *text, size_t size)
 
 static void print_heading(uint32_t log2, const char *what)
 {
+	static const char *const samplers[] = {"stratified", "poisson", "ocaml"};
 	char interval[32];
 
 	interval_text(log2, interval, sizeof(interval));
 	printf("\n== %s, interval %s, %u %s, %s\n", what, interval, options.plan.runs,
-	       options.pairs || options.check ? "pairs" : "runs",
-	       options.plan.sampler == MAYFLY_POISSON ? "poisson" : "stratified");
+	       options.pairs || options.check ? "pairs" : "runs", samplers[options.plan.sampler]);
 }
 
 /* ---- JSON ---- */
@@ -337,9 +338,9 @@ static void parse(int argc, char **argv)
 	static const struct option known[] = {
 	    {"runs", 1, NULL, 'n'},   {"interval", 1, NULL, 'i'}, {"scenario", 1, NULL, 's'},
 	    {"metric", 1, NULL, 'm'}, {"by", 1, NULL, 'b'},	  {"poisson", 0, NULL, 'p'},
-	    {"write", 1, NULL, 'w'},  {"lowest", 1, NULL, 'l'},	  {"seed", 1, NULL, 'r'},
-	    {"pairs", 0, NULL, 'd'},  {"check", 0, NULL, 'c'},	  {"json", 0, NULL, 'j'},
-	    {NULL, 0, NULL, 0}};
+	    {"ocaml", 0, NULL, 'o'},  {"write", 1, NULL, 'w'},	  {"lowest", 1, NULL, 'l'},
+	    {"seed", 1, NULL, 'r'},   {"pairs", 0, NULL, 'd'},	  {"check", 0, NULL, 'c'},
+	    {"json", 0, NULL, 'j'},   {NULL, 0, NULL, 0}};
 	int option;
 
 	while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
@@ -362,6 +363,9 @@ static void parse(int argc, char **argv)
 			break;
 		case 'p':
 			options.plan.sampler = MAYFLY_POISSON;
+			break;
+		case 'o':
+			options.plan.sampler = ESTIMATE_WORDS;
 			break;
 		case 'r':
 			options.plan.seed = number(optarg, 0, UINT32_MAX);
@@ -399,6 +403,7 @@ static size_t only_scenario(void)
 int main(int argc, char **argv)
 {
 	static const uint32_t usual[] = {12, 14, 16, 19};
+	uint32_t usual_scenarios = 0;
 
 	parse(argc, argv);
 	if (!options.plan.metrics)
@@ -412,8 +417,10 @@ int main(int argc, char **argv)
 		only_scenario();
 		plan_recordings(argc - optind, argv + optind);
 	}
+	for (size_t i = 0; !options.scenarios && i < coverage_scenario_count; i++)
+		usual_scenarios |= (uint32_t)!coverage_scenarios[i].on_demand << i;
 	if (!options.scenarios)
-		options.scenarios = UINT32_MAX;
+		options.scenarios = usual_scenarios;
 	if (!options.intervals) {
 		memcpy(options.interval, usual, sizeof(usual));
 		options.intervals = sizeof(usual) / sizeof(*usual);

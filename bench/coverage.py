@@ -17,6 +17,9 @@ MODES = {"coverage": [], "pairs": ["--pairs"], "check": ["--check"]}
 RECORDED, RECORDED_LOG2, RECORDED_RUNS = ["powerlaw", "aligned", "realloc"], 14, 20
 SITUATION_RUNS = 60
 RECORDED_BY = ["function", "total", "size", "heap"]
+MERGES = [("merge10", 1), ("merge100", 1), ("merge1000", 5)]  # and which share of the runs is done
+MERGES_LOG2, BLOCKS_LOG2 = [16, 18], [16, 19]
+SAMPLERS = {"stratified": [], "Poisson": ["--poisson"], "OCaml": ["--ocaml"]}
 ENOUGH = 100  # with fewer rows a percentage is mostly chance
 
 EXPLANATION = """\
@@ -40,6 +43,27 @@ def run(command, **more):
 def run_mode(tools, mode, log2, runs):
     return json.loads(run([tools.program("bench_coverage"), "--json", "--runs", str(runs), "--interval", str(log2)]
                           + MODES[mode]))["results"]
+
+
+def run_scenario(tools, name, log2, runs, *more):
+    return json.loads(run([tools.program("bench_coverage"), "--json", "--runs", str(max(2, runs)),
+                           "--interval", str(log2), "--scenario", name, *more]))["results"][0]
+
+
+def measure_merges(tools, pool, runs):
+    jobs = [(name, log2, runs // share) for log2 in MERGES_LOG2 for name, share in MERGES]
+    covered = list(pool.map(lambda job: run_scenario(tools, *job), jobs))
+    pairs = list(pool.map(lambda job: run_scenario(tools, job[0], job[1], job[2] // 2, "--pairs"), jobs))
+    return [{**entry, "runs": job[2], "diff": pair["diff"]}
+            for job, entry, pair in zip(jobs, covered, pairs)]
+
+
+def measure_blocks(tools, pool, runs):
+    jobs = [(name, log2, sampler) for name in ("bigblock", "middleblock") for log2 in BLOCKS_LOG2
+            for sampler in SAMPLERS]
+    found = pool.map(lambda job: run_scenario(tools, job[0], job[1], runs, "--metric", "peak", "--by", "function",
+                                              *SAMPLERS[job[2]]), jobs)
+    return [{**entry, "sampler": job[2]} for job, entry in zip(jobs, found)]
 
 
 def record(tools, runs, work):
@@ -74,6 +98,8 @@ def measure_all(tools, rounds, quick, work, progress):
     with concurrent.futures.ThreadPoolExecutor(len(measure.CPUS)) as pool:
         try:
             found = list(pool.map(lambda job: run_mode(tools, *job, runs), jobs))
+            result["merges"] = measure_merges(tools, pool, runs)
+            result["blocks"] = measure_blocks(tools, pool, runs)
             result["recorded"] = record(tools, min(runs, RECORDED_RUNS), work) if tools.has_mayfly() else []
             if tools.has_mayfly():
                 result["situations"] = situations.measure_all(tools, min(runs, SITUATION_RUNS), work)
@@ -229,6 +255,54 @@ def check_table(data, table):
         table(["interval", "limit", "fails", "estimate above", "surely above"], rows)
 
 
+def rows_cell(figure):
+    """Coverage of all rows, and the lowest of a class of rows."""
+    cells = [(n, c) for n, c in figure["classes"].items() if n != "total"]
+    worst = worst_of([(n, c) for n, c in cells])
+    return "%.1f" % percent(sum(c["covered"] for _, c in cells), sum(c["rows"] for _, c in cells)) + (
+        " (%.0f: %s)" % worst if worst else "")
+
+
+def merges_table(data, table):
+    rows = []
+    for entry in data["merges"]:
+        for metric in ("allocated", "live", "peak"):
+            bytes_, blocks = (figure_of(entry, (metric, figure)) for figure in ("bytes", "blocks"))
+            total = bytes_["classes"]["total"]
+            diff = next(d for d in entry["diff"] if d["metric"] == metric)
+            rows.append(["%s, %s" % (entry["scenario"][5:], interval_text(entry["interval_log2"])), metric,
+                         *("%.1f" % percent(f["classes"]["total"]["covered"], f["classes"]["total"]["rows"])
+                           for f in (bytes_, blocks)),
+                         "%.2f" % math.exp(total["log_ratio"] / total["ratios"]) if total["ratios"] else "",
+                         "%+.1f %%" % (100 * bytes_["off"]), rows_cell(bytes_), rows_cell(blocks),
+                         ", ".join("%.1f" % percent(diff[key], diff["pairs"])
+                                   for key in ("functions", "stacks", "total"))])
+    return ["### Merged runs of a short program", "",
+            "%s runs of one program that allocates some 700 KB, merged: coverage of the totals; claimed variance over mean"
+            " squared error, and mean error, of the total's bytes; coverage of rows, and that of the class by number of"
+            " samples with the lowest; and in %% of pairs of unchanged merges, any function, any stack, or the total"
+            " called changed. Merges are made %s times, pairs half as often."
+            % (", ".join(name[5:] for name, _ in MERGES),
+               ", ".join(sorted({str(e["runs"]) for e in data["merges"]}, key=int))), ""] + \
+        table(["traces", "metric", "total bytes", "total blocks", "variance", "off", "rows: bytes", "rows: blocks",
+               "diff"], rows)
+
+
+def blocks_table(data, table):
+    rows = []
+    for entry in data["blocks"]:
+        figure = figure_of(entry, ("peak", "bytes"))
+        total = figure["classes"]["total"]
+        rows.append([entry["scenario"], interval_text(entry["interval_log2"]), entry["sampler"],
+                     "%+.1f %%" % (100 * figure["off"]), "%.2f" % figure["least"],
+                     "%.1f" % percent(total["covered"], total["rows"]), rows_cell(figure)])
+    return ["### A peak of one block", "",
+            "A steady megabyte, and for a moment a block of 64 MiB (*bigblock*) or of three intervals (*middleblock*): the"
+            " peak's mean error, its lowest estimate as a share of the truth, coverage of the total and of rows by"
+            " function. %d runs." % data["rounds"], ""] + \
+        table(["program", "interval", "sampler", "off", "lowest", "total", "rows"], rows)
+
+
 def pooled(entry, n):
     """Coverage of bytes and blocks over all metrics but the peak."""
     shares = []
@@ -275,5 +349,6 @@ def render(part, heading, table):
     for log2 in INTERVALS:
         lines += coverage_table(data, log2, table)
     return lines + ratio_table(data, table) + bias_table(data, table) + scenario_tables(data, table) + \
-        diff_table(data, table) + check_table(data, table) + recorded_table(data, table) + \
+        diff_table(data, table) + check_table(data, table) + merges_table(data, table) + \
+        blocks_table(data, table) + recorded_table(data, table) + \
         (situations.render_table(data["situations"], table) if "situations" in data else [])

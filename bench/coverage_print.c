@@ -187,6 +187,7 @@ static void json_metric(const struct coverage_sheet *sheet, unsigned m, unsigned
 	printf("{\"metric\": \"%s\", \"figure\": \"%s\", ", coverage_metric_names[m],
 	       coverage_figure_names[f]);
 	json_number("off", sheet->off[m][f], ", ");
+	json_number("least", sheet->least[m][f], ", ");
 	for (unsigned k = 0; k < 2; k++) {
 		printf("\"%s\": {", k ? "bias_total" : "bias_rows");
 		json_number("rows", sheet->bias[m][f][k].rows, ", ");

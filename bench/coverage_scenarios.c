@@ -480,6 +480,43 @@ static void tell_children(void *context)
 	} while (end_step(m));
 }
 
+/* The same short program so many times, side by side: a megabyte each. */
+static void tell_copies(struct maker *m, uint32_t copies)
+{
+	m->s->processes = m->s->one_name = true;
+	make_code(m, 24, 2);
+	make_steps(m, 700);
+	do {
+		uint64_t random = m->random;
+
+		for (uint32_t i = 0; i < copies; i++) {
+			uint32_t stack, site;
+			double bytes;
+
+			m->random = random;
+			stack = some_stack(m, 2);
+			site = m->s->stack[stack].site;
+			bytes = exp(4.5 + 3 * trait(site, 3) + normal(m));
+			live_like(m, allocate(m, i, stack, bytes), stack);
+		}
+	} while (end_step(m));
+}
+
+static void tell_10_copies(void *context)
+{
+	tell_copies(context, 10);
+}
+
+static void tell_100_copies(void *context)
+{
+	tell_copies(context, 100);
+}
+
+static void tell_1000_copies(void *context)
+{
+	tell_copies(context, 1000);
+}
+
 /* Some thousand blocks at the start, and then hardly any. */
 static void tell_start_up(void *context)
 {
@@ -494,6 +531,38 @@ static void tell_start_up(void *context)
 		if (m->step > 3500)
 			release(m, block);
 	} while (end_step(m));
+}
+
+/* A steady megabyte of some functions, and one block of another for a moment. */
+static void tell_spike(struct maker *m, double bytes)
+{
+	uint32_t spike = 0;
+
+	make_code(m, 16, 1);
+	make_steps(m, 20000);
+	do {
+		uint32_t stack = below(m, 14);
+		uint32_t block = allocate(m, 0, stack, 100 + below(m, 800));
+
+		if (m->step == 13000)
+			spike = allocate(m, 0, 15, bytes);
+		if (m->step == 13200)
+			release(m, spike);
+		if (m->step >= 2000)
+			lives(m, block, exponential(m, 50));
+	} while (end_step(m));
+}
+
+static void tell_big_block(void *context)
+{
+	tell_spike(context, 64 << 20);
+}
+
+static void tell_middle_block(void *context)
+{
+	struct maker *m = context;
+
+	tell_spike(m, 3 * (double)m->interval);
 }
 
 static void tell_plateau(void *context)
@@ -613,6 +682,12 @@ const struct coverage_scenario coverage_scenarios[] = {
     {"uniform", "uniform sizes and sites", tell_uniform},
     {"oneclass", "one site, one size", tell_one_class},
     {"interleaved", "48 classes in each stratum", tell_interleaved},
+    {"bigblock", "a steady megabyte, and for a moment a block of 64 MiB", tell_big_block, true},
+    {"middleblock", "a steady megabyte, and for a moment a block of three intervals",
+     tell_middle_block, true},
+    {"merge10", "10 runs of a short program, merged", tell_10_copies, true},
+    {"merge100", "100 runs of a short program, merged", tell_100_copies, true},
+    {"merge1000", "1,000 runs of a short program, merged", tell_1000_copies, true},
 };
 const size_t coverage_scenario_count = sizeof(coverage_scenarios) / sizeof(*coverage_scenarios);
 _Static_assert(sizeof(coverage_scenarios) / sizeof(*coverage_scenarios) <= 32,

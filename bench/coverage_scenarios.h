@@ -43,6 +43,7 @@ struct coverage_stream {
 	uint32_t stacks, sites, functions, groups, threads;
 	uint32_t tenants; /* 0: no labels */
 	bool processes;	  /* each thread is a process with a trace of its own; they are merged */
+	bool one_name;	  /* the threads of these processes have one name, and so one row */
 };
 
 /* The label of a request. */
@@ -54,6 +55,7 @@ static inline uint32_t coverage_tenant(const struct coverage_stream *s, uint32_t
 struct coverage_scenario {
 	const char *name, *what;
 	void (*tell)(void *maker);
+	bool on_demand; /* takes long, or is about one thing: only when it is named */
 };
 
 extern const struct coverage_scenario coverage_scenarios[];

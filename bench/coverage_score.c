@@ -16,6 +16,8 @@ const char *const coverage_figure_names[COVERAGE_FIGURES] = {"bytes", "blocks"};
 /* Sums over runs of one row. */
 struct sums {
 	double n, error, square, variance;
+	double least; /* estimate */
+	unsigned scored;
 };
 
 struct scorer {
@@ -61,6 +63,8 @@ static void score_figure(struct coverage_cell *cell, struct sums *sums,
 		cell->above++;
 	else
 		cell->covered++;
+	if (sums->scored++ == 0 || f->estimate < sums->least)
+		sums->least = f->estimate;
 	sums->n += samples;
 	sums->error += error;
 	sums->square += error * error;
@@ -179,8 +183,10 @@ static void sum_up(struct scorer *c, unsigned metric, unsigned figure)
 	}
 	truth =
 	    figure == COVERAGE_BYTES ? c->truth[metric].total.bytes : c->truth[metric].total.blocks;
-	if (truth > 0)
+	if (truth > 0) {
 		c->sheet->off[metric][figure] += total->error / runs / truth;
+		c->sheet->least[metric][figure] = total->least / truth;
+	}
 }
 
 static void begin_scores(struct scorer *c)

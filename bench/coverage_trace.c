@@ -2,6 +2,7 @@
 /* From a stream to a trace, and to its true figures: see coverage_trace.h. */
 #include "coverage_trace.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,17 @@ static void check(int error)
 
 #define BIAS 0x555555554000u /* where the program is mapped; its pages stay pages */
 
+/* The events of each process, those of process i from first[i] to first[i + 1]. */
+struct parts {
+	size_t *first;
+	uint32_t *event;
+};
+
+/* Memprof chooses each word of a thread's blocks with the same chance. */
+struct words {
+	uint64_t random, position, next; /* words so far; the next one that is chosen */
+};
+
 /* As in the real thing, the trace knows only what was sampled. */
 struct recorder {
 	const struct coverage_stream *s;
@@ -38,6 +50,7 @@ struct recorder {
 	struct recording *r;
 	struct trace_writer *w;
 	struct sampler *sampler;  /* [threads] */
+	struct words *words;	  /* [threads]: of OCaml's heaps */
 	uint32_t *node;		  /* by stack; 0: not yet made */
 	uint64_t *serial;	  /* by block; UINT64_MAX: not sampled */
 	uint64_t *position;	  /* of its thread's sampler after it */
@@ -108,6 +121,10 @@ static void begin_recording(struct recorder *c)
 	r->info.seed = c->run->seed;
 	r->info.interval_bytes = 1ull << c->run->interval_log2;
 	r->info.grouped = c->run->sampler == MAYFLY_STRATIFIED;
+	if (c->run->sampler == ESTIMATE_WORDS) {
+		r->info.ocaml_interval_bytes = r->info.interval_bytes;
+		r->info.ocaml_rate = 8 / (double)r->info.interval_bytes;
+	}
 	r->info.duration_ns = (int64_t)(c->s->events + 1) * COVERAGE_STEP_NS;
 	r->info.ending = MAYFLY_END_EXITED;
 	r->info.complete = true;
@@ -121,7 +138,8 @@ static void begin_recording(struct recorder *c)
 	c->main_node = recording_node(r, 0, make_frame(c, 0x1000, string_of(c, "main", 0), 7));
 	for (uint32_t i = 0; i < c->s->threads; i++)
 		if (c->process == COVERAGE_NOBODY || c->process == i)
-			recording_thread(r, 1000 + i, string_of(c, "thread %u", i));
+			recording_thread(r, 1000 + i,
+					 string_of(c, c->s->one_name ? "main" : "thread %u", i));
 }
 
 static uint32_t thread_of(const struct recorder *c, uint32_t thread)
@@ -129,22 +147,55 @@ static uint32_t thread_of(const struct recorder *c, uint32_t thread)
 	return c->process == COVERAGE_NOBODY ? thread : 0;
 }
 
+static void choose_word(struct words *w, uint32_t interval_log2)
+{
+	double chance = exp2(3 - (double)interval_log2);
+
+	w->random = sampler_splitmix(w->random + SAMPLER_SPLITMIX_STEP);
+	w->next +=
+	    1 + (uint64_t)(log(((double)(w->random >> 11) + 0.5) * 0x1p-53) / log1p(-chance));
+}
+
+/* The number of the block's words that are chosen; SAMPLER_SKIP: none. */
+static int32_t take_words(struct words *w, uint64_t size, uint32_t interval_log2)
+{
+	int32_t hits = 0;
+
+	for (w->position += (size + 7) / 8; w->next <= w->position; hits++)
+		choose_word(w, interval_log2);
+	return hits ? hits : SAMPLER_SKIP;
+}
+
+static int32_t take(struct recorder *c, const struct coverage_block *b, uint64_t size)
+{
+	struct sampler *sampler = &c->sampler[b->thread];
+
+	if (c->run->sampler == ESTIMATE_WORDS)
+		return take_words(&c->words[b->thread], size, c->run->interval_log2);
+	if (size < sampler->left) {
+		sampler->left -= size;
+		return SAMPLER_SKIP;
+	}
+	/* A frame's address is one below the return address. */
+	return sampler_take(sampler, size,
+			    BIAS + c->s->site_address[c->s->stack[b->stack].site] + 1);
+}
+
+/* Of the thread's allocations so far. */
+static uint64_t position_of(const struct recorder *c, uint32_t thread)
+{
+	return c->run->sampler == ESTIMATE_WORDS ? c->words[thread].position
+						 : sampler_position(&c->sampler[thread]);
+}
+
 static void one_alloc(struct recorder *c, uint32_t number, int64_t time_ns)
 {
 	const struct coverage_block *b = &c->s->block[number];
-	const struct coverage_stack *stack = &c->s->stack[b->stack];
 	uint64_t size = coverage_size(c->s, number, c->run->grown);
-	struct sampler *sampler = &c->sampler[b->thread];
 	struct trace_block kept;
-	int32_t hits;
+	int32_t hits = take(c, b, size);
 
 	c->serial[number] = UINT64_MAX;
-	if (size < sampler->left) {
-		sampler->left -= size;
-		return;
-	}
-	/* A frame's address is one below the return address. */
-	hits = sampler_take(sampler, size, BIAS + c->s->site_address[stack->site] + 1);
 	if (hits == SAMPLER_SKIP)
 		return;
 	kept = (struct trace_block){
@@ -152,8 +203,11 @@ static void one_alloc(struct recorder *c, uint32_t number, int64_t time_ns)
 	    .node = node_of(c, b->stack),
 	    .thread = thread_of(c, b->thread),
 	    .hits = (uint32_t)hits,
-	    .interval_log2 = (uint8_t)sampler->interval_log2,
-	    .flags = b->realloc_alloc ? MAYFLY_FLAG_REALLOC : 0,
+	    .interval_log2 = (uint8_t)c->run->interval_log2,
+	    .flags = (b->realloc_alloc ? MAYFLY_FLAG_REALLOC : 0u) |
+		     (c->run->sampler == ESTIMATE_WORDS
+			  ? MAYFLY_HEAP_OCAML_MAJOR << MAYFLY_FLAG_HEAP_SHIFT
+			  : 0u),
 	    .labels = labels_of(c, b->request),
 	};
 	check(trace_writer_alloc(c->w, time_ns, &kept, &c->serial[number]));
@@ -163,7 +217,7 @@ static void one_alloc(struct recorder *c, uint32_t number, int64_t time_ns)
 		c->position = need(realloc(c->position, c->room * sizeof(*c->position)));
 	}
 	c->kept[c->serial[number]] = kept;
-	c->position[c->serial[number]] = sampler_position(sampler);
+	c->position[c->serial[number]] = position_of(c, b->thread);
 }
 
 static void one_free(struct recorder *c, uint32_t number, int64_t time_ns)
@@ -174,33 +228,61 @@ static void one_free(struct recorder *c, uint32_t number, int64_t time_ns)
 
 	if (serial == UINT64_MAX)
 		return;
-	if (b->thread == b->free_thread &&
-	    c->position[serial] == sampler_position(&c->sampler[b->thread]))
+	if (b->thread == b->free_thread && c->position[serial] == position_of(c, b->thread))
 		flags |= MAYFLY_FLAG_TEMPORARY;
 	check(trace_writer_free(c->w, time_ns, serial, &c->kept[serial],
 				thread_of(c, b->free_thread), flags));
 }
 
-static void record_events(struct recorder *c)
+static void record_event(struct recorder *c, size_t e)
 {
-	const struct coverage_stream *s = c->s;
+	int64_t time_ns = (int64_t)(e + 1) * COVERAGE_STEP_NS;
 
-	for (size_t e = 0; e < s->events; e++) {
-		int64_t time_ns = (int64_t)(e + 1) * COVERAGE_STEP_NS;
-		uint32_t thread = s->block[s->event[e] >> 1].thread;
+	if (c->s->event[e] & 1)
+		one_free(c, c->s->event[e] >> 1, time_ns);
+	else
+		one_alloc(c, c->s->event[e] >> 1, time_ns);
+}
 
-		if (c->process != COVERAGE_NOBODY && c->process != thread)
-			continue;
-		if (s->event[e] & 1)
-			one_free(c, s->event[e] >> 1, time_ns);
-		else
-			one_alloc(c, s->event[e] >> 1, time_ns);
-	}
+static uint32_t thread_of_event(const struct coverage_stream *s, size_t e)
+{
+	return s->block[s->event[e] >> 1].thread;
+}
+
+static void record_events(struct recorder *c, const struct parts *parts)
+{
+	if (c->process == COVERAGE_NOBODY)
+		for (size_t e = 0; e < c->s->events; e++)
+			record_event(c, e);
+	else
+		for (size_t i = parts->first[c->process]; i < parts->first[c->process + 1]; i++)
+			record_event(c, parts->event[i]);
+}
+
+static struct parts make_parts(const struct coverage_stream *s)
+{
+	struct parts p = {.first = need(calloc(s->threads + 2, sizeof(*p.first))),
+			  .event = need(calloc(s->events + 1, sizeof(*p.event)))};
+
+	for (size_t e = 0; e < s->events; e++)
+		p.first[thread_of_event(s, e) + 2]++;
+	for (uint32_t i = 0; i < s->threads; i++)
+		p.first[i + 2] += p.first[i + 1];
+	for (size_t e = 0; e < s->events; e++)
+		p.event[p.first[thread_of_event(s, e) + 1]++] = (uint32_t)e;
+	return p;
+}
+
+static void forget_parts(struct parts *p)
+{
+	free(p->first);
+	free(p->event);
 }
 
 static void forget(struct recorder *c)
 {
 	free(c->sampler);
+	free(c->words);
 	free(c->node);
 	free(c->serial);
 	free(c->kept);
@@ -209,12 +291,13 @@ static void forget(struct recorder *c)
 }
 
 static struct coverage_trace record_one(const struct coverage_stream *s,
-					const struct coverage_run *run, uint32_t process)
+					const struct coverage_run *run, uint32_t process,
+					const struct parts *parts)
 {
 	struct recorder c = {.s = s, .run = run, .process = process};
 	const struct trace_writer_options options = {
 	    .mode = MAYFLY_SAMPLED,
-	    .sampler = run->sampler,
+	    .sampler = run->sampler == MAYFLY_POISSON ? MAYFLY_POISSON : MAYFLY_STRATIFIED,
 	    .interval_log2 = run->interval_log2,
 	    .level = TRACE_LEVEL_FAST,
 	};
@@ -225,13 +308,21 @@ static struct coverage_trace record_one(const struct coverage_stream *s,
 	c.sampler = need(calloc(s->threads, sizeof(*c.sampler)));
 	c.node = need(calloc(s->stacks, sizeof(*c.node)));
 	c.serial = need(malloc((s->blocks + 1) * sizeof(*c.serial)));
-	for (uint32_t i = 0; i < s->threads; i++)
+	c.words = need(calloc(s->threads, sizeof(*c.words)));
+	for (uint32_t i = 0; i < s->threads; i++) {
+		uint64_t seed = sampler_splitmix(run->seed * 100003 + i);
+
+		if (process != COVERAGE_NOBODY && process != i)
+			continue;
 		sampler_init(&c.sampler[i],
 			     run->sampler == MAYFLY_POISSON ? SAMPLER_POISSON : SAMPLER_STRATIFIED,
-			     run->interval_log2, sampler_splitmix(run->seed * 100003 + i));
+			     run->interval_log2, seed);
+		c.words[i].random = seed;
+		choose_word(&c.words[i], run->interval_log2);
+	}
 	begin_recording(&c);
 	c.w = need(trace_writer_new(&options, c.r, trace_buffer_sink, &buffer));
-	record_events(&c);
+	record_events(&c, parts);
 	check(trace_writer_finish(c.w));
 	trace_writer_free_all(c.w);
 	forget(&c);
@@ -245,20 +336,20 @@ static struct coverage_trace record_processes(const struct coverage_stream *s,
 					      const struct coverage_run *run)
 {
 	struct trace_merge *merge = need(trace_merge_new(MERGE_FROM_START));
-	struct coverage_trace *part = need(calloc(s->threads, sizeof(*part)));
+	struct parts parts = make_parts(s);
 	struct trace_buffer buffer = {0};
 	struct coverage_trace t = {0};
-	bool stay;
 
 	for (uint32_t i = 0; i < s->threads; i++) {
-		part[i] = record_one(s, run, i);
-		check(trace_merge_add(merge, part[i].trace, &stay));
+		struct coverage_trace part = record_one(s, run, i, &parts);
+		bool stay;
+
+		check(trace_merge_add(merge, part.trace, &stay));
+		coverage_close(&part); /* a small one does not stay */
 	}
+	forget_parts(&parts);
 	check(trace_merge_write(merge, "", trace_buffer_sink, &buffer));
 	trace_merge_free(merge);
-	for (uint32_t i = 0; i < s->threads; i++)
-		coverage_close(&part[i]);
-	free(part);
 	t.bytes = buffer.bytes;
 	t.size = buffer.used;
 	check(mayfly_trace_open(t.bytes, t.size, &t.trace));
@@ -268,7 +359,7 @@ static struct coverage_trace record_processes(const struct coverage_stream *s,
 struct coverage_trace coverage_record(const struct coverage_stream *s,
 				      const struct coverage_run *run)
 {
-	return s->processes ? record_processes(s, run) : record_one(s, run, COVERAGE_NOBODY);
+	return s->processes ? record_processes(s, run) : record_one(s, run, COVERAGE_NOBODY, NULL);
 }
 
 struct coverage_trace coverage_open(const char *path)
@@ -430,7 +521,7 @@ size_t coverage_row_key(const struct coverage_stream *s, enum coverage_by by,
 		/* main and groups have rows too, with callees only. */
 		return row->function[0] == 'f' ? row->line - 1 : SIZE_MAX;
 	case COVERAGE_THREAD:
-		return row->thread;
+		return row->thread; /* the first thread of its row */
 	case COVERAGE_SIZE:
 		return size_class((uint64_t)row->high);
 	case COVERAGE_LIFETIME:
@@ -469,6 +560,11 @@ static void count(struct coverage_figures *f, const struct coverage_block *b)
 	f->blocks++;
 }
 
+static uint32_t thread_key(const struct coverage_stream *s, uint32_t thread)
+{
+	return s->one_name ? 0 : thread;
+}
+
 static void count_block(const struct coverage_stream *s, const struct coverage_block *b,
 			struct coverage_truth *t)
 {
@@ -482,14 +578,16 @@ static void count_block(const struct coverage_stream *s, const struct coverage_b
 	count(&t->row[COVERAGE_TOTAL][s->functions + s->groups], b);
 	count(&t->row[COVERAGE_STACK][b->stack], b);
 	count(&t->row[COVERAGE_LINE][stack->site], b);
-	count(&t->row[COVERAGE_THREAD][b->thread], b);
+	count(&t->row[COVERAGE_THREAD][thread_key(s, b->thread)], b);
 	count(&t->row[COVERAGE_SIZE][size_class(b->size)], b);
 	count(&t->row[COVERAGE_LIFETIME]
 		     [b->to == COVERAGE_NEVER
 			  ? NEVER_CLASS
 			  : lifetime_class((int64_t)(b->to - b->from) * COVERAGE_STEP_NS)],
 	      b);
-	count(&t->row[COVERAGE_FREER][b->to == COVERAGE_NEVER ? s->threads : b->free_thread], b);
+	count(&t->row[COVERAGE_FREER]
+		     [b->to == COVERAGE_NEVER ? s->threads : thread_key(s, b->free_thread)],
+	      b);
 	count(&t->row[COVERAGE_HEAP][0], b);
 	if (s->tenants)
 		count(&t->row[COVERAGE_LABEL][tenant], b);

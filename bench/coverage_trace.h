@@ -8,6 +8,8 @@
 
 #include <mayfly/trace.h>
 
+#include "format/weights.h"
+
 #include "coverage_scenarios.h"
 
 /* ---- traces ---- */
@@ -16,7 +18,7 @@
 
 struct coverage_run {
 	uint32_t interval_log2;
-	uint32_t sampler; /* enum mayfly_sampler */
+	uint32_t sampler; /* enum mayfly_sampler, or ESTIMATE_WORDS: all blocks are OCaml's */
 	uint64_t seed;
 	uint32_t grown; /* a function whose blocks are 30 % larger, or COVERAGE_NOBODY */
 };

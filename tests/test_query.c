@@ -40,6 +40,7 @@ struct history {
 /* The peak of a trace of samples is several moments: peak.h. */
 static struct peak peak_of_samples;
 static bool has_peak_of_samples;
+static enum mayfly_sampler sampler_of_samples;
 
 static struct history read_history(const struct mayfly_trace *trace)
 {
@@ -79,6 +80,7 @@ static struct history read_history(const struct mayfly_trace *trace)
 	}
 	mayfly_cursor_close(cursor);
 	has_peak_of_samples = (info->mode != MAYFLY_EXACT || info->thinned) && !info->snapshot_ns;
+	sampler_of_samples = (enum mayfly_sampler)info->sampler;
 	if (has_peak_of_samples)
 		CHECK(peak_find(trace, &peak_of_samples) == 0);
 	return h;
@@ -202,9 +204,13 @@ static uint64_t asked_moment(const struct history *h, const struct mayfly_query 
 	int64_t at_ns = q->metric == MAYFLY_SURVIVED ? q->to_ns : q->at_ns;
 	uint64_t events = 0;
 
-	if (asks_peak(q) && has_peak_of_samples)
-		return peak_at(&peak_of_samples, peak_moment(b->alloc.sample, b->alloc.hits))
+	if (asks_peak(q) && has_peak_of_samples) {
+		struct weight w = weigh_sample(sampler_of_samples, b->alloc.interval, b->alloc.size,
+					       b->alloc.hits);
+
+		return peak_at(&peak_of_samples, peak_moment(b->alloc.sample, weight_certain(&w)))
 		    .events;
+	}
 	if (asks_peak(q))
 		return h->peak_event;
 	while (events < h->events && h->time[events] <= at_ns)

@@ -27,6 +27,24 @@ struct weight {
 struct weight weigh_sample(enum mayfly_sampler sampler, double interval, uint64_t size,
 			   uint32_t hits);
 
+/*
+ * How certain a sample is, from 0, one point that stands for many bytes, to 1, a block that was
+ * bound to be recorded: (1 - e^2)^8, with e the relative standard error of its weight. e^2 is the
+ * chance to miss the block, of Poisson samples, and one over the number of hits, of OCaml's. With an
+ * error of 10 % it is .92, of 30 % .47, of 50 % .1.
+ */
+static inline double weight_certain(const struct weight *w)
+{
+	double square = w->bytes * w->bytes;
+	double share = w->variance_bytes < square ? 1 - w->variance_bytes / square : 0;
+
+	if (w->variance_bytes <= 0)
+		return 1;
+	share *= share;
+	share *= share;
+	return share * share;
+}
+
 /* The same without the variance. */
 void sample_weight(enum mayfly_sampler sampler, double interval, uint64_t size, uint32_t hits,
 		   double *bytes, double *blocks);

@@ -16,7 +16,8 @@ struct peak_search {
 	uint64_t events;
 
 	/* pass 1 */
-	double exact, sampled[2]; /* live bytes, by half */
+	double all;		/* live bytes */
+	double both, chance[2]; /* those that both halves have, and those of one half */
 	uint64_t live[2], live_at_best[2];
 	double largest;
 	double largest_of[2]; /* of a half alone */
@@ -24,7 +25,6 @@ struct peak_search {
 	bool open[2];	      /* a half is at its largest now */
 
 	struct moment end; /* after the last event */
-	double at_end;	   /* live bytes there */
 
 	/* pass 2 */
 	double live_of[PEAK_MOMENTS + 1]; /* live bytes now, by the moment at which they count */
@@ -38,6 +38,21 @@ struct peak_search {
 	double farthest[2]; /* before and after the best moment */
 };
 
+static struct weight weight_of(const struct mayfly_trace *trace, const struct mayfly_event *e)
+{
+	uint32_t flags = e->heap << MAYFLY_FLAG_HEAP_SHIFT;
+
+	return weigh_sample(estimate_sampler(trace->info.sampler, flags), e->interval, e->size,
+			    e->hits);
+}
+
+unsigned peak_moment_of(const struct mayfly_trace *trace, const struct mayfly_event *e)
+{
+	struct weight w = weight_of(trace, e);
+
+	return peak_moment(e->sample, weight_certain(&w));
+}
+
 static struct moment now(const struct peak_search *s, const struct mayfly_event *e)
 {
 	return (struct moment){s->events, e->time_ns};
@@ -49,7 +64,7 @@ static struct moment now(const struct peak_search *s, const struct mayfly_event 
  */
 static void look_at_half(struct peak_search *s, const struct mayfly_event *e, int h)
 {
-	double this = s->exact + 2 * s->sampled[h], other = s->exact + 2 * s->sampled[1 - h];
+	double this = s->both + 2 * s->chance[h], other = s->both + 2 * s->chance[1 - h];
 	bool larger = this > s->largest_of[h];
 
 	if (this < s->largest_of[h])
@@ -66,21 +81,18 @@ static void look_at_half(struct peak_search *s, const struct mayfly_event *e, in
 
 static void find_largest(struct peak_search *s, const struct mayfly_event *e)
 {
-	double sign = e->kind == MAYFLY_ALLOC ? 1 : -1;
+	struct weight w = weight_of(s->trace, e);
+	double sign = e->kind == MAYFLY_ALLOC ? 1 : -1, certain = weight_certain(&w);
 	unsigned h = peak_half(e->sample);
-	double sum;
 
-	if (e->hits == 0) {
-		s->exact += sign * e->weight_bytes;
-	} else {
-		s->sampled[h] += sign * e->weight_bytes;
+	s->all += sign * w.bytes;
+	s->both += sign * w.bytes * certain;
+	s->chance[h] += sign * w.bytes * (1 - certain);
+	if (e->hits)
 		s->live[h] += e->kind == MAYFLY_ALLOC ? 1 : UINT64_MAX;
-	}
-	sum = s->exact + s->sampled[0] + s->sampled[1];
-	s->at_end = sum;
 	s->end = now(s, e);
-	if (sum > s->largest) {
-		s->largest = sum;
+	if (s->all > s->largest) {
+		s->largest = s->all;
 		s->peak->best = now(s, e);
 		s->live_at_best[0] = s->live[0];
 		s->live_at_best[1] = s->live[1];
@@ -92,23 +104,11 @@ static void find_largest(struct peak_search *s, const struct mayfly_event *e)
 /* Adds up what is live at the moments at which the samples are counted. */
 static void add_counted(struct peak_search *s, const struct mayfly_event *e)
 {
-	unsigned moment = peak_moment(e->sample, e->hits);
-
-	s->live_of[moment] += e->kind == MAYFLY_ALLOC ? e->weight_bytes : -e->weight_bytes;
+	s->live_of[peak_moment_of(s->trace, e)] +=
+	    e->kind == MAYFLY_ALLOC ? e->weight_bytes : -e->weight_bytes;
 	for (unsigned k = 0; k <= PEAK_BEST; k++)
 		if (s->events == peak_at(s->peak, k).events)
 			s->counted += s->live_of[k];
-}
-
-static double variance(const struct peak_search *s, const struct mayfly_event *e)
-{
-	uint32_t flags = e->heap << MAYFLY_FLAG_HEAP_SHIFT;
-
-	if (e->hits == 0)
-		return 0;
-	return weigh_sample(estimate_sampler(s->trace->info.sampler, flags), e->interval, e->size,
-			    e->hits)
-	    .variance_bytes;
 }
 
 static void mark_best(struct peak_search *s, const struct mayfly_event *e)
@@ -119,10 +119,10 @@ static void mark_best(struct peak_search *s, const struct mayfly_event *e)
 		return;
 	if (e->kind == MAYFLY_ALLOC) {
 		s->at_best[e->sample / 64] |= bit;
-		s->only_best += variance(s, e);
+		s->only_best += weight_of(s->trace, e).variance_bytes;
 	} else {
 		s->at_best[e->sample / 64] &= ~bit;
-		s->only_best -= variance(s, e);
+		s->only_best -= weight_of(s->trace, e).variance_bytes;
 	}
 }
 
@@ -132,7 +132,7 @@ static void look_far(struct peak_search *s, const struct mayfly_event *e)
 {
 	bool born = e->kind == MAYFLY_ALLOC;
 	bool shared = e->sample / 64 < s->words && s->at_best[e->sample / 64] >> e->sample % 64 & 1;
-	double v = variance(s, e), missing, differ;
+	double v = weight_of(s->trace, e).variance_bytes, missing, differ;
 	int side;
 
 	s->bytes += born ? e->weight_bytes : -e->weight_bytes;
@@ -180,10 +180,10 @@ static int compare_with_end(struct peak_search *s)
 {
 	int error = pass(s, count_and_mark);
 
-	if (error || s->counted >= s->at_end)
+	if (error || s->counted >= s->all)
 		return error;
 	s->peak->best = s->peak->near[0] = s->peak->near[1] = s->end;
-	s->largest = s->at_end;
+	s->largest = s->all;
 	s->only_best = 0;
 	return s->at_best ? pass(s, mark_best) : 0;
 }

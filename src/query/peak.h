@@ -12,6 +12,11 @@
  * Both errors are about equal. So a sample in two is counted where all samples together are
  * largest, the others where the other half is.
  *
+ * A block that was bound to be sampled says the same in both halves: it belongs to both, and is
+ * counted where all together are largest. Most samples are between that and none of it. The share of
+ * its weight that weight_certain() says belongs to both halves, and is the chance with which it is
+ * counted like a certain one.
+ *
  * Other moments may be the peak as well. Rows that differ between them are as uncertain as that.
  * doc/INTERNALS.md, "The peak", has the reasons and what they gain.
  */
@@ -30,8 +35,7 @@ struct moment {
 };
 
 struct peak {
-	/* Where the estimate of all live bytes is largest. Blocks that were recorded with weight 1
-	 * count as they are here: chance has no part in them. */
+	/* Where the estimate of all live bytes is largest. Blocks that are certain count here. */
 	struct moment best;
 	/* Moments that may be the peak; in [0] and [1] samples of half 0 and 1 are counted. */
 	struct moment near[PEAK_MOMENTS];
@@ -44,13 +48,17 @@ static inline unsigned peak_half(uint64_t sample)
 
 #define PEAK_BEST PEAK_MOMENTS
 
-/* The moment at which a block counts: an index of near[], or PEAK_BEST. */
-static inline unsigned peak_moment(uint64_t sample, uint32_t hits)
+/* The moment at which a block counts: an index of near[], or PEAK_BEST. certain: weight_certain(). */
+static inline unsigned peak_moment(uint64_t sample, double certain)
 {
-	if (hits == 0 || numbering_mix(sample + 1) >> 21 & 1)
+	uint64_t coins = numbering_mix(sample + 1) >> 21;
+
+	if (coins & 1 || (double)(coins >> 1 & 0xffffff) < certain * 0x1000000)
 		return PEAK_BEST;
 	return peak_half(sample);
 }
+
+unsigned peak_moment_of(const struct mayfly_trace *trace, const struct mayfly_event *e);
 
 static inline struct moment peak_at(const struct peak *p, unsigned moment)
 {

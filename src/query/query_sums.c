@@ -268,10 +268,13 @@ static bool add_sample(struct gather *g, uint64_t number, const struct cursor_bl
 
 	if (!t)
 		return false;
-	if (g->gates > 1)
-		add_moments(t, weigh_sample(sampler, interval, b->size, b->hits).bytes, moments);
-	if (g->gates > 1 && !(moments >> peak_moment(number, b->hits) & 1))
-		return true;
+	if (g->gates > 1) {
+		struct weight w = weigh_sample(sampler, interval, b->size, b->hits);
+
+		add_moments(t, w.bytes, moments);
+		if (!(moments >> peak_moment(number, weight_certain(&w)) & 1))
+			return true;
+	}
 	strata_count(g->s, number, slot);
 	tally_add(t, sampler, interval, b->size, b->hits);
 	return true;

@@ -21,7 +21,7 @@ static int64_t moment_of(const struct adding *a, const struct mayfly_event *e)
 {
 	if (!query_at_peak(a->query))
 		return a->time_ns;
-	return peak_at(&a->peak, peak_moment(e->sample, e->hits)).time_ns;
+	return peak_at(&a->peak, peak_moment_of(a->filter.trace, e)).time_ns;
 }
 
 /* Whether the query is about a block that was freed at this time; INT64_MAX: never. */

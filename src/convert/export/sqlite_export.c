@@ -138,10 +138,10 @@ struct release { /* of a block; a NULL pointer means that it is never freed */
 };
 
 /* Whether a block counts as live at the peak, when it is freed or at the end. */
-static bool is_at_peak(const struct database *d, uint64_t number, const struct cursor_block *b,
+static bool is_at_peak(const struct database *d, uint64_t number, const struct weight *w,
 		       bool freed)
 {
-	unsigned moment = peak_moment(number, b->hits);
+	unsigned moment = peak_moment(number, weight_certain(w));
 
 	return number < d->samples_at[moment] &&
 	       (!freed || d->events > peak_at(&d->peak, moment).events);
@@ -161,16 +161,15 @@ static void put_sample(struct database *d, uint64_t number, const struct cursor_
 		       const struct release *r)
 {
 	uint32_t heap = MAYFLY_FLAG_HEAP(b->flags);
-	struct tally t = {0};
+	struct weight w =
+	    weigh_sample(estimate_sampler(d->info->sampler, b->flags),
+			 trace_interval(d->trace, b->flags, b->interval_log2), b->size, b->hits);
 
-	tally_add(&t, estimate_sampler(d->info->sampler, b->flags),
-		  trace_interval(d->trace, b->flags, b->interval_log2), b->size, b->hits);
 	DATABASE_ROW(
 	    d, SAMPLES, UNSIGNED(number), INTEGER(b->time_ns), UNSIGNED(b->thread),
-	    UNSIGNED(b->node), TEXT(export_heap_name(heap)), UNSIGNED(b->size),
-	    REAL(t.exact_bytes + t.sampled_bytes), REAL(t.exact_blocks + t.sampled_blocks),
-	    REAL(t.variance_bytes), REAL(t.variance_blocks), INTEGER(is_at_peak(d, number, b, r)),
-	    INTEGER((b->flags & MAYFLY_FLAG_REALLOC) != 0),
+	    UNSIGNED(b->node), TEXT(export_heap_name(heap)), UNSIGNED(b->size), REAL(w.bytes),
+	    REAL(w.blocks), REAL(w.variance_bytes), REAL(w.variance_blocks),
+	    INTEGER(is_at_peak(d, number, &w, r)), INTEGER((b->flags & MAYFLY_FLAG_REALLOC) != 0),
 	    INTEGER((b->flags & MAYFLY_FLAG_INHERITED) != 0), r ? INTEGER(r->time_ns) : NOTHING,
 	    r ? UNSIGNED(r->thread) : NOTHING,
 	    r ? INTEGER((r->flags & MAYFLY_FLAG_REALLOC) != 0) : NOTHING, is_temporary(d, b, r),
