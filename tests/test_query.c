@@ -1389,13 +1389,12 @@ static double upper_end(const struct mayfly_trace *trace, uint32_t heaps)
 }
 
 /* 40 samples of each: malloc's at 2^malloc_log2, a runtime's at 2^runtime_log2. */
-static void check_rates(uint32_t malloc_log2, uint32_t runtime_log2)
+static struct opened two_rates(uint32_t malloc_log2, uint32_t runtime_log2)
 {
 	const struct trace_writer_options options = {.interval_log2 = malloc_log2, .level = 1};
 	struct recording *r = recording_new();
 	struct opened o = {0};
 	struct trace_writer *w = trace_writer_new(&options, r, trace_buffer_sink, &o.buffer);
-	const uint32_t malloc_heap = 1u << MAYFLY_HEAP_MALLOC;
 
 	r->info.interval_bytes = 1u << malloc_log2;
 	r->info.ocaml_interval_bytes = 1u << runtime_log2;
@@ -1407,7 +1406,7 @@ static void check_rates(uint32_t malloc_log2, uint32_t runtime_log2)
 		bool runtime = i & 1;
 		struct trace_block b = {
 		    .size = 24,
-		    .hits = 1,
+		    .hits = runtime && runtime_log2 == 3 ? 3 : 1,
 		    .interval_log2 = (uint8_t)(runtime ? runtime_log2 : malloc_log2),
 		    .flags = runtime ? MAYFLY_HEAP_OCAML_MINOR << MAYFLY_FLAG_HEAP_SHIFT : 0};
 		uint64_t serial;
@@ -1418,6 +1417,14 @@ static void check_rates(uint32_t malloc_log2, uint32_t runtime_log2)
 	trace_writer_free_all(w);
 	recording_free(r);
 	CHECK(mayfly_trace_open(o.buffer.bytes, o.buffer.used, &o.trace) == 0);
+	return o;
+}
+
+static void check_rates(uint32_t malloc_log2, uint32_t runtime_log2)
+{
+	const uint32_t malloc_heap = 1u << MAYFLY_HEAP_MALLOC;
+	struct opened o = two_rates(malloc_log2, runtime_log2);
+
 	/* Two standard errors of 40 samples are a third. */
 	CHECK(upper_end(o.trace, MAYFLY_HEAPS_OCAML) < 1.6);
 	CHECK(upper_end(o.trace, malloc_heap) < 1.6);
@@ -1430,6 +1437,31 @@ static void test_rates_of_heaps(void)
 {
 	check_rates(19, 12);
 	check_rates(12, 23);
+}
+
+/* At one sample for each word there is nothing unseen in a runtime's heap, whatever malloc's is. */
+static void test_every_word(void)
+{
+	struct opened o = two_rates(19, 3);
+	struct mayfly_result *result;
+	struct mayfly_query q;
+
+	mayfly_query_defaults(&q);
+	q.metric = MAYFLY_ALLOCATED;
+	q.by = MAYFLY_BY_HEAP;
+	CHECK(mayfly_query_run(o.trace, &q, &result) == 0);
+	CHECK(result->rows == 2);
+	for (size_t i = 0; i < result->rows; i++) {
+		const struct mayfly_row *row = &result->row[i];
+		bool runtime = row->low == MAYFLY_HEAP_OCAML_MINOR;
+
+		CHECK((row->self.bytes.high == 40 * 24) == runtime, "%g", row->self.bytes.high);
+		CHECK((row->total.bytes.high == 40 * 24) == runtime, "%g", row->total.bytes.high);
+		CHECK((row->self.blocks.high == 40) == runtime);
+	}
+	mayfly_result_free(result);
+	CHECK(upper_end(o.trace, MAYFLY_HEAPS_OCAML) == 1);
+	close_opened(&o);
 }
 
 /* ---- speed ---- */
@@ -1558,6 +1590,7 @@ int main(void)
 	RUN(test_summary);
 	RUN(test_timeline);
 	RUN(test_rates_of_heaps);
+	RUN(test_every_word);
 	RUN(test_speed);
 	RUN(test_many_events);
 	DONE();

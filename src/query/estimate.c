@@ -15,7 +15,8 @@ void tally_add(struct tally *t, enum mayfly_sampler sampler, double interval, ui
 	struct weight w = weigh_sample(sampler, interval, size, hits);
 	double log_size;
 
-	if (hits == 0) {
+	t->other_blocks += sampler != ESTIMATE_WORDS;
+	if (w.variance_bytes <= 0 && w.variance_blocks <= 0) {
 		t->exact_bytes += w.bytes;
 		t->exact_blocks += w.blocks;
 		t->exact_count++;
@@ -44,6 +45,7 @@ void tally_add_sum(struct tally *t, double interval, const struct estimated_sum 
 	double mean = sum->blocks > 0 ? fmax(1, sum->bytes / sum->blocks) : 1;
 	double n = sum->samples, heaviest;
 
+	t->other_blocks++;
 	t->choice_bytes += sum->choice_bytes;
 	t->choice_blocks += sum->choice_blocks;
 	if (sum->samples == 0 || (sum->bytes_stderror == 0 && sum->blocks_stderror == 0 &&
@@ -84,6 +86,7 @@ void tally_merge(struct tally *into, const struct tally *from)
 	into->log_size += from->log_size;
 	into->log_size_squared += from->log_size_squared;
 	into->seen_blocks += from->seen_blocks;
+	into->other_blocks += from->other_blocks;
 	into->exact_count += from->exact_count;
 	for (int k = 0; k < PEAK_MOMENTS; k++)
 		into->at[k] += from->at[k];

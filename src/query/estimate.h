@@ -25,13 +25,15 @@ struct tally {
 	double seen_bytes;		    /* unweighted bytes of the sampled blocks */
 	double log_size, log_size_squared;  /* sums over the sampled blocks */
 	uint32_t seen_blocks;		    /* number of sampled blocks */
+	uint32_t other_blocks;		    /* blocks, of both kinds, outside of OCaml's heaps */
 	uint64_t exact_count;
 	double largest_interval; /* R of the coarsest sample */
 	double heaviest_block;	 /* the largest weight in blocks of a sample */
 	double at[PEAK_MOMENTS]; /* only of a peak: all bytes, live at each of these moments */
 };
 
-/* Adds a block of `size` bytes; hits 0: its weight is 1. */
+/* Adds a block of `size` bytes; hits 0: its weight is 1. One that was bound to be recorded counts as
+ * exact, too. */
 void tally_add(struct tally *t, enum mayfly_sampler sampler, double interval, uint64_t size,
 	       uint32_t hits);
 /* A sum that somebody else has estimated, from so many samples, with its standard errors. What single

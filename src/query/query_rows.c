@@ -45,6 +45,12 @@ static bool rows_is_empty(const struct query_state *s, size_t group)
 	return t.seen_blocks == 0 && t.exact_count == 0;
 }
 
+/* At one sample for each word, no block of OCaml's heaps is missed. */
+static bool misses_ocaml(const struct query_state *s)
+{
+	return s->info->ocaml_rate < 1 || s->info->thinned;
+}
+
 /*
  * The interval at which blocks of at least this size may have been missed; 0: none was, since the
  * stratified sampler records all blocks from its interval up. OCaml's may miss blocks of any size.
@@ -55,6 +61,9 @@ static double unseen_interval(const struct query_state *s, uint64_t smallest)
 		smallest = s->query->min_size;
 	if (s->info->sampler == MAYFLY_STRATIFIED && (double)smallest >= s->largest_interval &&
 	    !query_of_ocaml(s))
+		return 0;
+	if (query_of_ocaml(s) && !query_of_heaps(s, (uint32_t)~MAYFLY_HEAPS_OCAML) &&
+	    !misses_ocaml(s))
 		return 0;
 	return s->largest_interval;
 }
@@ -77,14 +86,29 @@ static void measure_spread(struct query_state *s, const struct sums *sums, size_
 	}
 }
 
+/* What a row may have missed. One that has shown only blocks in OCaml's heaps misses only such. */
+static struct unseen unseen_of(const struct query_state *s, const struct tally *self,
+			       uint64_t smallest, enum spread_of of)
+{
+	struct unseen unseen = query_unseen(s, smallest, of);
+
+	if (!s->exact && query_of_ocaml(s) && self->other_blocks == 0 &&
+	    self->seen_blocks + self->exact_count > 0)
+		unseen.interval = misses_ocaml(s) ? (double)s->info->ocaml_interval_bytes : 0;
+	return unseen;
+}
+
 static void set_figures(const struct query_state *s, struct mayfly_row *row,
 			const struct sums *sums, size_t i, uint64_t smallest)
 {
 	struct tally self = query_tally(s, sums, 2 * i), total = query_tally(s, sums, 2 * i + 1);
+	bool no_callees = memcmp(&self, &total, sizeof(self)) == 0;
 
-	row->self = tally_estimate(&self, query_unseen(s, smallest, SPREAD_SELF));
+	row->self = tally_estimate(&self, unseen_of(s, &self, smallest, SPREAD_SELF));
 	row->total = row->self;
-	if (!s->exact || memcmp(&self, &total, sizeof(self)) != 0)
+	if (no_callees && !s->exact)
+		row->total = tally_estimate(&total, unseen_of(s, &total, smallest, SPREAD_TOTAL));
+	else if (!no_callees)
 		row->total = tally_estimate(&total, query_unseen(s, smallest, SPREAD_TOTAL));
 }
 
