@@ -28,6 +28,7 @@
 #include "agent/life.h"
 #include "agent/python/python.h"
 #include "agent/real.h"
+#include "agent/sampled.h"
 #include "agent/slots.h"
 #include "agent/spool.h"
 #include "format/attachment.h"
@@ -94,9 +95,12 @@ void *real_dlsym(void *handle, const char *name)
 
 /* ---- exact mode: slots lead past the countdown, which may be left from an earlier attachment ---- */
 
+/* The program may have such a function from dlsym, and call it in a later recording that samples. */
 #define WHOLE(name, parameters, arguments, bytes)                                                  \
 	static void *whole_##name parameters                                                       \
 	{                                                                                          \
+		if (UNLIKELY(!agent_exact))                                                        \
+			return sampled_##name arguments;                                           \
 		sampler_stop(&self.sampler);                                                       \
 		return exact_##name arguments;                                                     \
 	}
@@ -111,27 +115,39 @@ static void *whole_calloc(size_t count, size_t size)
 {
 	size_t bytes;
 
+	if (UNLIKELY(__builtin_mul_overflow(count, size, &bytes)))
+		return real.calloc(count, size);
+	if (UNLIKELY(!agent_exact))
+		return sampled_calloc(count, size);
 	sampler_stop(&self.sampler);
-	return UNLIKELY(__builtin_mul_overflow(count, size, &bytes)) ? real.calloc(count, size)
-								     : exact_calloc(count, size);
+	return exact_calloc(count, size);
 }
 
 static void *whole_reallocarray(void *block, size_t count, size_t size)
 {
 	size_t bytes;
 
-	sampler_stop(&self.sampler);
 	if (UNLIKELY(__builtin_mul_overflow(count, size, &bytes))) {
 		errno = ENOMEM;
 		return NULL;
 	}
-	return exact_realloc(block, bytes);
+	return whole_realloc(block, bytes);
 }
 
 static int whole_posix_memalign(void **out, size_t alignment, size_t size)
 {
+	if (UNLIKELY(!agent_exact))
+		return sampled_posix_memalign(out, alignment, size);
 	sampler_stop(&self.sampler);
 	return exact_posix_memalign(out, alignment, size);
+}
+
+static void whole_free(void *block)
+{
+	if (LIKELY(agent_exact))
+		exact_free(block);
+	else
+		sampled_free(block);
 }
 
 static void *whole_hook(const char *name)
@@ -140,7 +156,7 @@ static void *whole_hook(const char *name)
 		const char *name;
 		void *function;
 	} hooks[] = {{"malloc", whole_malloc},
-		     {"free", exact_free},
+		     {"free", whole_free},
 		     {"calloc", whole_calloc},
 		     {"realloc", whole_realloc},
 		     {"reallocarray", whole_reallocarray},
@@ -404,30 +420,77 @@ CPU_ANSWER_HOOK("dlsym", "attached_real_dlsym", "attached_dlsym_first");
 
 /* ---- the calls of `mayfly attach` ---- */
 
-static long attach(const char *settings)
+static bool installed; /* something of a recording is in place: undo() takes it back */
+
+/* After a recording that goes on, and after one that has ended by itself (its spool is gone, the disk is
+ * full): then all that was put in the program's way still stands there, and only forwards. */
+static void undo(void)
+{
+	environment_bring_nothing();
+	python_stop();
+	lead_parts_back(PART_OTHERS, PART_REALLOC);
+	life_detach();
+	lead_parts_back(PART_FREE, PART_FREE);
+	spool_leave();
+	installed = false;
+}
+
+/* The recorder of the recording that goes on is dead, says the one that is about to begin: instead=PID. */
+static bool gives_way(const char *settings)
+{
+	static const char key[] = ",instead=";
+	const char *at = strstr(settings, key);
+	uint32_t recorder = 0;
+
+	if (!at)
+		return false;
+	for (at += sizeof(key) - 1; *at >= '0' && *at <= '9'; at++)
+		recorder = recorder * 10 + (uint32_t)(*at - '0');
+	return recorder == atomic_load(&spool_header->recorder_pid);
+}
+
+static void forget_locks(void)
+{
+	atomic_store(&slots_lock.held, 0);
+	python_forked();
+}
+
+static void watch(void)
 {
 	static bool watching;
+
+	if (watching)
+		return;
+	life_forget_locks = forget_locks;
+	life_watch();
+	leave_watch();
+	watching = true;
+}
+
+static long attach(const char *settings)
+{
 	enum attachment result;
 	bool in_program;
 	int error;
 
-	if (atomic_load(&agent_state) == AGENT_ON)
+	if (atomic_load(&agent_state) == AGENT_ON && !gives_way(settings))
 		return ATTACHMENT_THERE;
 	if (agent_same_process && !*agent_same_process)
 		return ATTACHMENT_FORK;
 	if (!find_first("malloc", &in_program) || in_program || !make_table())
 		return ATTACHMENT_OWN_MALLOC;
+	if (installed)
+		undo();
 	real_resolve();
 	atomic_store(&real_ready, true);
+	installed = true;
 	result = life_attach(settings, lead_ends_to_hooks, &error);
-	if (result)
+	if (result) {
+		undo();
 		return (long)result | (long)error << ATTACHMENT_ERROR_SHIFT;
-	environment_bring(preloaded_path, settings);
-	if (!watching) {
-		life_watch();
-		leave_watch();
-		watching = true;
 	}
+	environment_bring(preloaded_path, settings);
+	watch();
 	python_start();
 	/* A thread that was just being led to the function underneath, at its first call, may have
 	 * undone this by the second look. */
@@ -441,14 +504,9 @@ static long attach(const char *settings)
 
 static long detach(void)
 {
-	if (atomic_load(&agent_state) != AGENT_ON)
+	if (!installed)
 		return ATTACHMENT_THERE;
-	environment_bring_nothing();
-	python_stop();
-	lead_parts_back(PART_OTHERS, PART_REALLOC);
-	life_detach();
-	lead_parts_back(PART_FREE, PART_FREE);
-	spool_leave();
+	undo();
 	return ATTACHMENT_DONE;
 }
 

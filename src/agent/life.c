@@ -30,6 +30,7 @@
 #include "agent/unwind/walk.h"
 
 void (*life_on_fork)(void);
+void (*life_forget_locks)(void);
 
 static _Atomic uint32_t starting;
 static uint64_t seed;
@@ -369,6 +370,8 @@ static void adapt_to_fork(bool by_handler, bool interrupted)
 	live_reset_lock();
 	modules_forked();
 	allocator_forked();
+	if (life_forget_locks)
+		life_forget_locks();
 	if (!agent_config.follow || atomic_load(&agent_state) != AGENT_ON) {
 		end_in_child();
 		return;

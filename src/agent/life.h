@@ -36,5 +36,7 @@ void life_find_fork(void);
 
 /* Called in a forked child that is followed, when it has a spool of its own. Set by ocaml.c. */
 extern void (*life_on_fork)(void);
+/* Called in each forked child: the threads that may have had a lock are not there. Set by attached.c. */
+extern void (*life_forget_locks)(void);
 
 #endif

@@ -185,7 +185,7 @@ void *sampled_moving(void *block, size_t size, const struct walk_start *at, uint
 		path_count_nested(size);
 		return block;
 	}
-	if (life_thread_ready())
+	if (life_thread_ready() && !agent_exact)
 		block = sample(block, size, at, flags, move);
 	else
 		life_pass(size, at->pc);

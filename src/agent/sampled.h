@@ -25,7 +25,7 @@ void sampled_block(void *block, size_t size, const struct walk_start *at, uint32
 		   uint32_t label);
 
 /* The same for a block, or NULL, that move() puts into malloc's memory if it is recorded. That returns its
- * new place, or NULL: there is no memory, and the block stays. Returns the block. Not in exact mode. */
+ * new place, or NULL: there is no memory, and the block stays. Returns the block. Records nothing in exact mode. */
 void *sampled_moving(void *block, size_t size, const struct walk_start *at, uint32_t flags,
 		     void *(*move)(void *block, size_t size));
 

@@ -19,6 +19,8 @@
  *			   (1M), or off
  *	runtime_events=1   the recorder reads the events of an OCaml 5 program's runtime
  *	attached=1	   the recording began in a program that ran already
+ *	instead=PID	   mayfly attach: the recorder of this number has died; this recording takes
+ *			   the place of its
  *	ocaml_frames=N	   the number of frames kept of an OCaml stack (400), from the leaf
  *
  * interval, exact, overhead, max_spool and start fill the header of a spool that the agent makes
@@ -234,6 +236,8 @@ static void take_setting(const char *key, size_t key_length, const char *value, 
 		good = parse_yes(value, length, &agent_config.follow);
 	} else if (word(key, key_length, "attached")) {
 		good = parse_yes(value, length, &agent_config.attached);
+	} else if (word(key, key_length, "instead")) {
+		good = parse_number(value, length, &number); /* attached.c has looked at it */
 	} else if (word(key, key_length, "start")) {
 		agent_config.dormant = word(value, length, "dormant");
 		good = agent_config.dormant || word(value, length, "on");

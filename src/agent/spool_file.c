@@ -16,6 +16,7 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/cpu/sys.h"
@@ -34,6 +35,7 @@ const uint32_t *spool_awake = &awake_before;
 static _Atomic(uint8_t *) windows[WINDOWS];
 static uint32_t window_packets = WINDOW_PACKETS;
 static char path[4096 + 64];
+static struct stat opened;	      /* the file of that name then */
 static struct agent_lock extend_lock; /* protects the file's size and the windows */
 
 /* ---- the file ---- */
@@ -86,6 +88,19 @@ static uint8_t *map_window(int fd, uint32_t window)
 			(size_t)window_packets * SPOOL_PACKET_BYTES);
 }
 
+/* A negative errno where the file's name is gone, or is another file's by now. */
+static long open_again(void)
+{
+	long fd = sys_openat(AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
+	struct stat now;
+
+	if (sys_failed(fd) || (!sys_failed(sys_fstat((int)fd, &now)) &&
+			       now.st_ino == opened.st_ino && now.st_dev == opened.st_dev))
+		return fd;
+	sys_close((int)fd);
+	return -ESTALE;
+}
+
 /* Makes packet `index` usable: its blocks reserved, its window mapped. 0 or errno. */
 static int extend(uint64_t index)
 {
@@ -106,7 +121,7 @@ static int extend(uint64_t index)
 		if (agent_sandboxed) {
 			error = EPERM;
 		} else {
-			long fd = sys_openat(AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
+			long fd = open_again();
 			if (sys_failed(fd)) {
 				error = (int)-fd;
 			} else {
@@ -383,6 +398,7 @@ static bool open_spool(const char *parent, uint32_t parent_pid, uint64_t first_i
 	if (sys_soft_limit(RLIMIT_AS) != RLIM_INFINITY)
 		window_packets = WINDOW_PACKETS_LIMITED;
 	uint8_t *window = map_window((int)fd, 0);
+	sys_fstat((int)fd, &opened);
 	sys_close((int)fd);
 	if (!window) {
 		*reason = SPOOL_OFF_NO_MEMORY;

@@ -106,6 +106,13 @@ static inline long sys_unlinkat(int directory, const char *path, int flags)
 	return sys_call3(SYS_unlinkat, directory, (long)path, flags);
 }
 
+/* Of an open file. */
+static inline long sys_fstat(int fd, struct stat *status)
+{
+	return sys_call3(SYS_fstat, fd, (long)status,
+			 0); /* on 64-bit systems libc's is the kernel's */
+}
+
 /* Do the paths lead to one file? */
 static inline bool sys_same_file(const char *a, const char *b)
 {

@@ -449,16 +449,19 @@ static bool settle(const void *caller)
 
 static COLD void look_for_runtime(const void *caller)
 {
+	static atomic_flag looking = ATOMIC_FLAG_INIT; /* what begins, begins once */
 	uint32_t state = atomic_load(&agent_state);
 	int error = errno;
 
-	if (state == AGENT_NEW || self.busy)
+	if (state == AGENT_NEW || self.busy || atomic_flag_test_and_set(&looking))
 		return;
 	self.busy = BUSY_AGENT;
 	if (state == AGENT_OFF || agent_config.ocaml_rate == 0 || !*agent_same_process ||
 	    settle(caller)) {
 		ocaml_ring_hide();
 		atomic_store(&settled, true);
+	} else {
+		atomic_flag_clear(&looking);
 	}
 	self.busy = BUSY_NOT;
 	errno = error;

@@ -151,13 +151,13 @@ static void finalise_ends(void)
 	end_phase(&finalise);
 }
 
-/* Sets both hooks or none, as half of a span is useless. */
+/* Sets both hooks or none, as half of a span is useless. Ours must not become its own one before. */
 static void set_hooks(struct phase *p, timing_hook *on_begin, timing_hook *on_end)
 {
 	timing_hook **begin_hook = dlsym(RTLD_DEFAULT, p->begin_name);
 	timing_hook **end_hook = dlsym(RTLD_DEFAULT, p->end_name);
 
-	if (!begin_hook || !end_hook)
+	if (!begin_hook || !end_hook || *begin_hook == on_begin || *end_hook == on_end)
 		return;
 	p->begin_before = *begin_hook;
 	p->end_before = *end_hook;

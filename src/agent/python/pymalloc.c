@@ -22,6 +22,7 @@
  */
 #include "agent/python/pymalloc.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <string.h>
 
@@ -311,24 +312,22 @@ static const struct allocator pymalloc_wrappers[DOMAINS] = {
 
 static pymalloc_exchange *get_allocator, *set_allocator;
 
-static bool is_ours(const void *function, enum domain which)
+static bool is_ours(const struct allocator *a, enum domain which)
 {
-	return function == (void *)any_wrappers[which].malloc ||
-	       function == (void *)pymalloc_wrappers[which].malloc;
+	return a->malloc == any_wrappers[which].malloc ||
+	       a->malloc == pymalloc_wrappers[which].malloc;
 }
 
 /* An allocator around ours, as tracemalloc's, has a copy of our functions in its context. */
-static bool is_around_ours(const struct allocator *a, enum domain which)
+static bool is_around(const struct allocator *a, const struct allocator *ours)
 {
 	const void *words[sizeof(*a) / sizeof(void *)];
 
-	if (is_ours((void *)a->malloc, which))
-		return true;
 	if (!a->context || (uintptr_t)a->context % sizeof(void *))
 		return false;
 	memcpy(words, a->context, sizeof(words));
 	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
-		if (is_ours(words[i], which))
+		if (words[i] == (void *)ours->malloc)
 			return true;
 	return false;
 }
@@ -373,19 +372,57 @@ static bool is_underneath(const struct allocator *a, enum domain which)
 	return a->malloc == under[which].malloc && a->context == under[which].context;
 }
 
-static void wrap(enum domain which, bool again)
+/* One of the interpreter's that calls no other: pymalloc, and malloc. */
+static bool is_basic(const struct allocator *a)
 {
-	struct allocator now, wrapped = any_wrappers[which];
+	struct dl_find_object allocator, interpreter;
+
+	return !a->context && !_dl_find_object((void *)a->malloc, &allocator) &&
+	       !_dl_find_object((void *)get_allocator, &interpreter) &&
+	       allocator.dlfo_link_map == interpreter.dlfo_link_map;
+}
+
+static void put_wrappers(enum domain which)
+{
+	struct allocator wrapped = any_wrappers[which];
+
+	atomic_store(&settled[which], false);
+	wrapped.context = under[which].context;
+	set_allocator(which, &wrapped);
+}
+
+enum wrapped {
+	WRAPPED_NOT,
+	WRAPPED_ALLOCATIONS, /* at least */
+	WRAPPED_FREES,	     /* each free passes the wrappers, too */
+};
+
+/*
+ * Wraps what is in place now.
+ *
+ * An allocator of the program's may have a copy of a wrapper, also after the wrappers were taken away, and
+ * call it. If that allocator became the one underneath, each would call the other without end. So once the
+ * interpreter is up, only one that calls no other may become the one underneath.
+ */
+static enum wrapped wrap(enum domain which)
+{
+	bool first = !under[which].malloc;
+	struct allocator now;
 
 	get_allocator(which, &now);
 	if (!now.malloc)
-		return;
-	if (again && (is_around_ours(&now, which) || (times_up && !is_underneath(&now, which))))
-		return;
-	atomic_store(&settled[which], false);
-	under[which] = now;
-	wrapped.context = now.context;
-	set_allocator(which, &wrapped);
+		return WRAPPED_NOT;
+	if (now.malloc == any_wrappers[which].malloc || is_around(&now, &any_wrappers[which]))
+		return WRAPPED_FREES;
+	if (is_around(&now, &pymalloc_wrappers[which]) || (is_ours(&now, which) && !agent_exact))
+		return agent_exact ? WRAPPED_NOT : WRAPPED_ALLOCATIONS;
+	if (!is_ours(&now, which) && !is_underneath(&now, which)) {
+		if (!first && times_up && !is_basic(&now))
+			return WRAPPED_NOT;
+		under[which] = now;
+	}
+	put_wrappers(which);
+	return WRAPPED_FREES;
 }
 
 static void unwrap(enum domain which)
@@ -393,31 +430,41 @@ static void unwrap(enum domain which)
 	struct allocator now;
 
 	get_allocator(which, &now);
-	if (is_ours((void *)now.malloc, which))
+	if (is_ours(&now, which))
 		set_allocator(which, &under[which]);
 }
 
 void pymalloc_unwrap(void)
 {
 	python_code_see_frees(0);
+	if (!set_allocator)
+		return;
 	unwrap(DOMAIN_MEM);
 	unwrap(DOMAIN_OBJ);
+	times_up++; /* somebody may have a copy of what was taken away */
 }
 
-void pymalloc_wrap(pymalloc_exchange *get, pymalloc_exchange *set)
+bool pymalloc_wrap(pymalloc_exchange *get, pymalloc_exchange *set)
 {
+	enum wrapped mem, obj;
+
 	get_allocator = get;
 	set_allocator = set;
-	wrap(DOMAIN_MEM, false);
-	wrap(DOMAIN_OBJ, false);
+	mem = wrap(DOMAIN_MEM);
+	obj = wrap(DOMAIN_OBJ);
+	return mem && obj;
 }
 
 void pymalloc_wrap_again(void)
 {
-	wrap(DOMAIN_MEM, true);
-	wrap(DOMAIN_OBJ, true);
+	enum wrapped mem, obj;
+
+	if (!set_allocator)
+		return;
+	mem = wrap(DOMAIN_MEM);
+	obj = wrap(DOMAIN_OBJ);
 	/* The interpreter is up: its allocators stay. */
 	times_up++;
-	if (agent_exact)
+	if (agent_exact && mem == WRAPPED_FREES && obj == WRAPPED_FREES)
 		python_code_see_frees(times_up);
 }

@@ -38,6 +38,7 @@ static struct {
 	const char *(*own_thread)(void); /* of this thread, with or without the lock */
 	int (*is_initialized)(void);
 	int (*is_finalizing)(void);
+	pymalloc_exchange *get_allocator, *set_allocator; /* or NULL */
 	uint64_t current, previous, executable, instruction, owner;
 } python;
 
@@ -157,6 +158,8 @@ static void python_mix(struct writer *w)
 	if (!w->mixing)
 		return;
 	if (UNLIKELY(known_to != spool_header->pid)) {
+		if (known_to)
+			python_code_forked();
 		python_code_forget();
 		known_to = spool_header->pid;
 	}
@@ -336,7 +339,6 @@ static void find_late(void);
 static void find(bool late)
 {
 	struct interpreter in = {.late = late};
-	pymalloc_exchange *get, *set;
 	struct dl_find_object own;
 	const char *why;
 
@@ -356,8 +358,9 @@ static void find(bool late)
 	known_to = spool_header->attached ? 0 : spool_header->pid;
 	atomic_thread_fence(memory_order_release);
 	spool_mix = python_mix;
-	if (look_up(&in, "PyMem_GetAllocator", &get) && look_up(&in, "PyMem_SetAllocator", &set))
-		pymalloc_wrap(get, set);
+	if (look_up(&in, "PyMem_GetAllocator", &python.get_allocator) &&
+	    look_up(&in, "PyMem_SetAllocator", &python.set_allocator))
+		pymalloc_wrap(python.get_allocator, python.set_allocator);
 }
 
 /* A library was opened. */
@@ -376,9 +379,21 @@ static void find_late(void)
 	errno = error;
 }
 
+/* The second time, the interpreter is known, and other threads may be reading its stacks. */
 void python_start(void)
 {
-	find(true);
+	atomic_store(&is_up, false);
+	if (!spool_mix)
+		find(true);
+	else if (python.set_allocator && !pymalloc_wrap(python.get_allocator, python.set_allocator))
+		spool_note(
+		    "Python's allocators were replaced since mayfly was attached to it before: "
+		    "blocks that they do not take from malloc are not seen");
+}
+
+void python_forked(void)
+{
+	python_code_forked();
 }
 
 void python_stop(void)

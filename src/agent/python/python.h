@@ -6,7 +6,9 @@
 
 /* When the agent is on. Does nothing in programs without Python. */
 void python_start(void);
-/* Before it goes off. */
+/* Takes back what python_start() has done. */
 void python_stop(void);
+/* In a forked child. */
+void python_forked(void);
 
 #endif

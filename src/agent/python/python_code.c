@@ -250,11 +250,15 @@ COLD void python_code_forget_latest(struct python_code_latest *latest)
 		latest->of[k].code = NULL;
 }
 
+void python_code_forked(void)
+{
+	atomic_store(&lock.held, 0);
+}
+
 void python_code_forget(void)
 {
 	struct codes *t = atomic_load(&table);
 
-	atomic_store(&lock.held, 0);
 	atomic_fetch_add(&python_code_frees, 1);
 	for (uint64_t i = 0; t && i <= t->mask; i++) {
 		struct code *c = atomic_load(&t->slot[i]);

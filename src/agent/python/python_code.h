@@ -75,7 +75,9 @@ static inline void python_code_freed(const void *block)
 		python_code_maybe_freed(block);
 }
 
-/* In a forked child: its spool has no places yet. */
+/* In a forked child: the thread that had the lock may not be there. */
+void python_code_forked(void);
+/* The spool is another one, which has no places yet. */
 void python_code_forget(void);
 
 #endif
