@@ -3,28 +3,15 @@
 """mayfly attach and detach: a program that runs already is recorded, and runs on."""
 import contextlib
 import os
-import platform
 import signal
 import subprocess
 
 from harness import (AGENT, MAYFLY, PYTHON, TIMEOUT, Folder, Skip, case, cases, check, environment, functions_of, info,
                      main, need, program, report, run, same, wait_until)
+from attaching import EXACT, SAMPLED, Subject, is_recorded, need_attach, recorder_of, source
 from told import CROWD, Told, crowd_allocated
 
 LIBRARY = os.path.join(os.path.dirname(AGENT), "libmayfly-attach.so")
-
-
-def need_attach():
-    if platform.machine() != "x86_64":
-        raise Skip("attaching is for x86-64")
-    with subprocess.Popen(["sleep", "60"]) as process:
-        try:
-            with Folder() as here:
-                done = run([MAYFLY, "attach", "-q", "--for", "1ms", "-o", here / "t.mayfly", str(process.pid)])
-        finally:
-            process.kill()
-    if b"the kernel does not allow" in done.err or b"ptrace_scope" in done.err:
-        raise Skip("no process may be traced here")
 
 
 @contextlib.contextmanager
@@ -50,9 +37,7 @@ def told():
 @contextlib.contextmanager
 def attached(process, *options):
     """mayfly attach, which is told to detach at the end."""
-    recorder = subprocess.Popen([MAYFLY, "attach", *options, str(process.pid)], env=environment(),
-                                stderr=subprocess.PIPE)
-    wait_until(lambda: is_recorded(process) or recorder.poll() is not None, "mayfly to attach")
+    recorder = recorder_of(process, *options)
     try:
         same(recorder.poll(), None, "the recorder has ended")
         yield recorder
@@ -67,11 +52,6 @@ def attached(process, *options):
 def maps(process):
     with open("/proc/%d/maps" % process.pid) as file:
         return file.read()
-
-
-def is_recorded(process):
-    done = run([MAYFLY, "ctl", str(process.pid), "status"])
-    return done.code == 0 and b"waiting" not in done.out
 
 
 def refused(*words):
@@ -226,20 +206,153 @@ def killed_at_any_step(what):
         same(info(here / "t.mayfly")["samples"], 3)
 
 
-@case
-def the_recorder_is_killed():
+def die(recorder):
+    recorder.kill()
+    recorder.communicate()
+
+
+@cases(["there", "removed"])
+def the_recorder_is_killed(spool):
+    """detach ends the recording."""
     need_attach()
     with Folder() as here, told() as p:
-        recorder = subprocess.Popen([MAYFLY, "attach", "-x", "-o", here / "t.mayfly", str(p.process.pid)],
-                                    env=environment())
-        wait_until(lambda: is_recorded(p.process), "mayfly to attach")
-        recorder.kill()
-        recorder.wait()
+        die(recorder_of(p.process, "-x", "-o", here / "t.mayfly"))
         p.tell("a", 3)
+        if spool == "removed":
+            os.unlink(here / "t.mayfly.spool")
         done = run([MAYFLY, "detach", str(p.process.pid)])
-        same((done.code, b"the recording stays in" in done.err), (0, True), done)
+        same((done.code, done.err.count(b"\n"), b"stays in" in done.err), (0, 1, spool == "there"), done)
         p.tell("b", 3)
-        same(info(here / "t.mayfly.spool")["samples"], 3)
+        same(".spool" in maps(p.process), False, "the recording is still mapped")
+        if spool == "there":
+            same(info(here / "t.mayfly.spool")["samples"], 3)
+
+
+@cases(["same file", "same file twice", "other file", "--force"])
+def attach_after_a_dead_recorder(how):
+    """The next recording begins at once, and a line says where the lost one is."""
+    need_attach()
+    with Folder() as here, told() as p:
+        die(recorder_of(p.process, "-x", "-o", here / "t.mayfly"))
+        p.tell("a", 3)
+        if how == "same file twice":
+            die(recorder_of(p.process, "-x", "-o", here / "t.mayfly"))
+            p.tell("a", 4)
+        recorder = recorder_of(p.process, "-x", "-o", here / ("u.mayfly" if how == "other file" else "t.mayfly"),
+                               *([how] if how[0] == "-" else []))
+        p.tell("b", 2)
+        same(run([MAYFLY, "detach", str(p.process.pid)]).err, b"")
+        err = recorder.communicate()[1]
+        same((recorder.returncode, err.count(b"\n"), b"the recorder of the process has died" in err), (0, 1, True), err)
+        same(allocated_of(here / ("u.mayfly" if how == "other file" else "t.mayfly"))["keep_b"], 2)
+        where = {"other file": {"t.mayfly.spool": 3}, "same file": {"t.old.mayfly.spool": 3}, "--force": {},
+                 "same file twice": {"t.old.mayfly.spool": 3, "t.old2.mayfly.spool": 4}}[how]
+        same([os.path.basename(name) for name in here.files("*.spool")], list(where))
+        for name, samples in where.items():
+            same(info(here / name)["samples"], samples)
+        if where:
+            check(list(where)[-1].encode() in err, "it does not say where", err)
+
+
+@cases(["attach", "record"])
+def files_of_a_recording_that_goes_on(command):
+    """--force does not take them."""
+    need_attach()
+    with Folder() as here, told() as p:
+        with attached(p.process, "-x", "-o", here / "t.mayfly"):
+            last = str(p.process.pid) if command == "attach" else "true"
+            done = run([MAYFLY, command, "--force", "-o", here / "t.mayfly", last])
+            same((done.code, done.err.count(b"\n")), (1 if command == "attach" else 125, 1), done)
+            p.tell("a", 3)
+        same(allocated_of(here / "t.mayfly")["keep_a"], 3)
+
+
+@case
+def a_recorder_that_does_not_answer():
+    need_attach()
+    with Folder() as here, told() as p:
+        recorder = recorder_of(p.process, "-x", "-o", here / "t.mayfly")
+        os.kill(recorder.pid, signal.SIGSTOP)
+        done = run([MAYFLY, "detach", "--timeout", "2s", str(p.process.pid)])
+        same((done.code, b"did not answer" in done.err), (0, True), done)
+        p.tell("a", 3)
+        same(".spool" in maps(p.process), False, "the recording is still mapped")
+        os.kill(recorder.pid, signal.SIGCONT)
+        recorder.communicate(timeout=TIMEOUT)
+
+
+def replace(path):
+    with open(path + ".new", "wb") as file:
+        file.write(b"precious")
+    os.rename(path + ".new", path)
+
+
+@cases(["removed", "replaced"])
+def the_spool_is_taken_away(how):
+    """The recorder has it open; a file that has its name is not ours."""
+    need_attach()
+    with Folder() as here, told() as p:
+        with attached(p.process, "-x", "-o", here / "t.mayfly"):
+            p.tell("a", 3)
+            (os.unlink if how == "removed" else replace)(here / "t.mayfly.spool")
+            p.tell("b", 2)
+        same(info(here / "t.mayfly")["samples"], 5)
+        same([os.path.basename(name) for name in here.files()],
+             ["t.mayfly"] + ["t.mayfly.spool"] * (how == "replaced"))
+
+
+@cases(["C, removed", "C, replaced", "Python, removed"])
+def a_recording_ends_by_itself(how):
+    """The hooks and wrappers of one that the agent has given up do not get into the way of the next one."""
+    need_attach()
+    command = [program("answering")] if how[0] == "C" else ["/usr/bin/python3", "-W", "ignore", source("answering.py")]
+    with Folder() as here:
+        s = Subject(command, here)
+        try:
+            s.start()
+            for mode in (EXACT, SAMPLED):
+                s.attach(EXACT)
+                check(s.lose_recorder(os.unlink if "removed" in how else replace), "the agent goes on")
+                if "replaced" in how:
+                    with open(s.spool(), "rb") as file:
+                        same(file.read(), b"precious", "the file that has the spool's name")
+                s.mode = mode
+                s.attach_again()
+                s.work()
+                s.ask("fork", "forked")
+            s.finish()
+        finally:
+            s.stop()
+
+
+@case
+def tracemalloc_around_the_wrappers():
+    """An allocator that keeps a copy of ours must not become the one that ours calls."""
+    need_attach()
+    need("python3")
+    script = "import sys, tracemalloc\nprint('ready', flush=True)\n" \
+             "for line in iter(sys.stdin.readline, ''):\n    exec(line)\n" \
+             "    print(len([[i] for i in range(10000)]), flush=True)\n"
+
+    def tell(process, line):
+        process.stdin.write(line + b"\n")
+        process.stdin.flush()
+        same(process.stdout.readline(), b"10000\n", line)
+
+    with Folder() as here, started("/usr/bin/python3", "-c", script) as process:
+        same(process.stdout.readline(), b"ready\n")
+        for number, how in enumerate(["-x", "-i64", "-x"]):
+            with attached(process, how, "-o", here / ("t%d.mayfly" % number)):
+                tell(process, b"tracemalloc.start()")
+            with attached(process, "-x", "-o", here / ("u%d.mayfly" % number)):
+                tell(process, b"pass")
+                tell(process, b"tracemalloc.stop()")
+            tell(process, b"tracemalloc.start()")
+            with attached(process, how, "-o", here / ("v%d.mayfly" % number)):
+                tell(process, b"pass")
+            tell(process, b"tracemalloc.stop()")
+        process.stdin.close()
+        same(process.wait(), 0)
 
 
 def allocated_of(trace):

@@ -157,8 +157,9 @@ static bool say_result(struct request *q, int64_t value)
 		return true;
 	case ATTACHMENT_THERE:
 		q->result->there = true;
-		return fail(q, q->settings ? "it is already being recorded"
-					   : "it is not being recorded by 'mayfly attach'");
+		return fail(q, "%s",
+			    q->settings ? ATTACH_RECORDED
+					: "it is not being recorded by 'mayfly attach'");
 	case ATTACHMENT_OWN_MALLOC:
 		return fail(q,
 			    "it brings its own malloc, whose calls cannot be redirected while it "

@@ -20,7 +20,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define ATTACH_WHY 320
+#define ATTACH_WHY	320
+#define ATTACH_RECORDED "it is already being recorded; 'mayfly detach' ends that"
 
 #define ATTACH_LIBRARY	  "libmayfly-attach.so" /* beside the agent's other libraries */
 #define ATTACH_TIMEOUT_NS 10000000000ll		/* when the user names none */

@@ -21,7 +21,9 @@
 #include "cli/output.h"
 #include "cli/process_number.h"
 #include "cli/record.h"
+#include "record/process_spool.h"
 #include "record/spool_control.h"
+#include "record/spool_recorder.h"
 
 #define MAX_SPOOL (8ull << 30)
 #define LEFT_NS	  1000000000ll /* between looks at whether it still writes the spool */
@@ -211,6 +213,28 @@ static void say_attached(const struct attach_command *a, const struct attach_res
 		    a->name, (long)a->pid, (double)result->stopped_ns / 1e6);
 }
 
+/* Whether the process is free for a recording: it has none, or one whose recorder has died, which ends now.
+ * Looked at before any file is touched. */
+static bool make_way(struct attach_command *a)
+{
+	struct process_spool s;
+	struct record *r = &a->command.record;
+	pid_t recorder;
+
+	if (!process_spool_find(a->pid, &s) || atomic_load(&s.header.attached) != 1)
+		return true;
+	if (spool_recorder_of(&s.header, &recorder) != SPOOL_RECORDER_NONE) {
+		if (atomic_load(&s.header.state) != SPOOL_RUNNING)
+			return true;
+		say_failed(a, "attach to", ATTACH_RECORDED);
+		return false;
+	}
+	free(r->user_settings);
+	r->user_settings =
+	    record_format(",attached=1,instead=%u", atomic_load(&s.header.recorder_pid));
+	return (r->user_settings || record_no_memory(r)) && record_keep_lost(r, &s);
+}
+
 static bool start(struct attach_command *a)
 {
 	struct record *r = &a->command.record;
@@ -220,7 +244,8 @@ static bool start(struct attach_command *a)
 
 	if (error)
 		return cli_fail("cannot start: %s", strerror(error));
-	if (!(record_choose_names(r) || record_no_memory(r)) || !record_make_spool(r))
+	if (!(record_choose_names(r) || record_no_memory(r)) || !make_way(a) ||
+	    !record_make_spool(r))
 		return false;
 	a->settings = record_agent_settings(r);
 	if (!a->settings)

@@ -14,8 +14,10 @@
 #include "cli/ongoing.h"
 #include "cli/option_table.h"
 #include "cli/process_number.h"
+#include "record/process_spool.h"
 #include "record/session.h"
 #include "record/spool_control.h"
+#include "record/spool_recorder.h"
 
 #define LOOK_NS 20000000l
 
@@ -37,84 +39,83 @@ const struct option_table detach_option_table = {
 	     "stays, which every command reads.\n",
 };
 
-/* The recorder, which has the spool open for its process; 0: it is gone. */
-static pid_t recorder_of(const char *spool)
-{
-	struct spool_control c;
-	pid_t pid;
+/* What is known of the recording, as the process has it. */
+struct found {
+	struct process_spool spool;
+	enum spool_recorder recorder;
+	pid_t recorder_pid;
+};
 
-	if (spool_control_open(&c, spool, false))
-		return 0;
-	pid = (pid_t)atomic_load(&c.header->recorder_pid);
-	spool_control_close(&c);
-	return pid > 0 && !kill(pid, 0) ? pid : 0;
+static bool find(pid_t pid, struct found *r)
+{
+	if (!process_spool_find(pid, &r->spool))
+		return false;
+	r->recorder = spool_recorder_of(&r->spool.header, &r->recorder_pid);
+	return true;
 }
 
-/* After an exec, the recorder may not have seen the newest spool yet. */
-static pid_t recorder_of_all(const char *newest)
+/* After an exec, the recorder may not have seen the newest spool yet: it is that of the first one. */
+static void find_first_recorder(struct found *r)
 {
-	pid_t recorder = recorder_of(newest);
+	struct spool_control c;
 	struct ongoing o;
 	char *first;
 
-	if (recorder || !ongoing_begin(&o, newest, false))
-		return recorder;
+	if (r->recorder != SPOOL_RECORDER_NONE || !ongoing_begin(&o, r->spool.path, false))
+		return;
 	if (asprintf(&first, "%s.spool", o.file) > 0) {
-		recorder = recorder_of(first);
+		if (!spool_control_open(&c, first, false)) {
+			r->recorder = spool_recorder_of(c.header, &r->recorder_pid);
+			spool_control_close(&c);
+		}
 		free(first);
 	}
 	ongoing_end(&o);
-	return recorder;
 }
 
-/* As the header's field: 0 not, 1 the program itself, 2 one that it became by exec. */
-static uint32_t attached_of(const char *spool)
+/* The recorder lives, and the process writes a spool for it. */
+static bool still_recorded(pid_t pid, const struct found *before)
 {
-	struct spool_control c;
-	uint32_t attached;
+	static struct found now;
 
-	if (spool_control_open(&c, spool, false))
-		return 0;
-	attached = atomic_load(&c.header->attached);
-	spool_control_close(&c);
-	return attached;
+	return !kill(before->recorder_pid, 0) && find(pid, &now) &&
+	       now.spool.gone == before->spool.gone &&
+	       atomic_load(&now.spool.header.state) == SPOOL_RUNNING &&
+	       atomic_load(&now.spool.header.control_enabled);
 }
 
-static bool still_recorded(const char *named)
-{
-	const char *why;
-	bool goes_on;
-	char *spool = ongoing_find_unfinished(named, &goes_on, &why);
-
-	free(spool);
-	return spool && goes_on;
-}
-
-/* The recorder takes the signal for the end of its recording. */
-static int ask_recorder(pid_t recorder, const char *named, int64_t timeout_ns)
+/* The recorder takes the signal for the end of its recording. False: it does not let go of it. */
+static bool ask_recorder(pid_t pid, const struct found *r, int64_t timeout_ns)
 {
 	int64_t end = now_ns() + timeout_ns;
 
-	if (kill(recorder, SIGTERM))
-		return cli_error("process %ld, which records it: %s", (long)recorder,
-				 strerror(errno));
-	while (still_recorded(named)) {
+	if (kill(r->recorder_pid, SIGTERM))
+		return false;
+	while (still_recorded(pid, r)) {
 		if (now_ns() > end)
-			return cli_error("process %ld, which records it, does not let go of it",
-					 (long)recorder);
+			return false;
 		nanosleep(&(struct timespec){0, LOOK_NS}, NULL);
 	}
-	return CLI_OK;
+	return true;
 }
 
-static int say_kept(const char *spool)
+/* The recorder was not asked, or did not answer. */
+static int say_kept(const struct found *r)
 {
-	cli_error("the recorder was gone; the recording stays in '%s'; 'mayfly report' reads it",
-		  spool);
+	const char *why = r->recorder == SPOOL_RECORDER_NONE ? "the recorder was gone"
+							     : "the recorder did not answer";
+
+	if (r->spool.gone)
+		cli_error("%s, and so is the recording's spool '%s'", why, r->spool.path);
+	else
+		cli_error("%s; the recording stays in '%s'; 'mayfly report' reads it", why,
+			  r->spool.path);
 	return CLI_OK;
 }
 
-static int detach_directly(pid_t pid, const char *spool, int64_t timeout_ns)
+/* r: NULL: nothing is recorded, but what an earlier recording has put in the program's way may still be
+ * there. */
+static int detach_directly(pid_t pid, const struct found *r, int64_t timeout_ns)
 {
 	char *library = record_find_agent(ATTACH_LIBRARY);
 	struct attach_result result;
@@ -125,48 +126,46 @@ static int detach_directly(pid_t pid, const char *spool, int64_t timeout_ns)
 				 " is neither beside mayfly nor where it was installed");
 	good = attach_unload(pid, library, timeout_ns, &result);
 	free(library);
-	return good ? say_kept(spool)
-		    : cli_error("cannot detach from process %ld: %s", (long)pid, result.why);
+	if (!good)
+		return cli_error("cannot detach from process %ld: %s", (long)pid, result.why);
+	if (r)
+		return say_kept(r);
+	cli_error("the recording of process %ld had ended before", (long)pid);
+	return CLI_OK;
 }
 
 /* The agent was loaded with the program that an exec began, and stays in its way. */
-static int switch_off(const char *spool)
+static int switch_off(const struct found *r)
 {
 	struct spool_control c;
-	int error = spool_control_open(&c, spool, true);
+	int error = spool_control_open(&c, r->spool.path, true);
 
 	if (error)
-		return cli_error("cannot switch off '%s': %s", spool, strerror(error));
+		return cli_error("cannot switch off '%s': %s", r->spool.path, strerror(error));
 	spool_control_enable(&c, false);
 	spool_control_close(&c);
-	return say_kept(spool);
+	return say_kept(r);
 }
 
-static int detach(const struct detach_command *d, const char *named, pid_t pid)
+static int detach(const struct detach_command *d, pid_t pid)
 {
-	const char *why;
-	bool goes_on;
-	char *spool = ongoing_find_unfinished(named, &goes_on, &why);
-	uint32_t attached = spool ? attached_of(spool) : 0;
-	pid_t recorder = attached ? recorder_of_all(spool) : 0;
-	int status;
+	static struct found r;
+	uint32_t attached;
 
-	if (!spool)
-		return cli_error("process %ld: %s", (long)pid,
-				 why ? why : "it is not being recorded");
+	if (!find(pid, &r))
+		return detach_directly(pid, NULL, d->timeout_ns);
+	/* As the header's field: 0 not, 1 the program itself, 2 one that it became by exec. */
+	attached = atomic_load(&r.spool.header.attached);
 	if (!attached)
-		status =
-		    cli_error("process %ld was started under 'mayfly record'; 'mayfly ctl %ld off' "
-			      "ends what is recorded",
-			      (long)pid, (long)pid);
-	else if (recorder)
-		status = ask_recorder(recorder, named, d->timeout_ns);
-	else if (attached == 1)
-		status = detach_directly(pid, spool, d->timeout_ns);
-	else
-		status = switch_off(spool);
-	free(spool);
-	return status;
+		return cli_error("process %ld was started under 'mayfly record'; 'mayfly ctl %ld "
+				 "off' ends what is recorded",
+				 (long)pid, (long)pid);
+	find_first_recorder(&r);
+	if (r.recorder == SPOOL_RECORDER_LIVES &&
+	    atomic_load(&r.spool.header.state) == SPOOL_RUNNING &&
+	    ask_recorder(pid, &r, d->timeout_ns))
+		return CLI_OK;
+	return attached == 1 ? detach_directly(pid, &r, d->timeout_ns) : switch_off(&r);
 }
 
 int cmd_detach(int argc, char **argv)
@@ -179,5 +178,5 @@ int cmd_detach(int argc, char **argv)
 		return status;
 	if (optind + 1 != argc)
 		return cli_usage("name a process, by its number");
-	return process_number_take(argv[optind], &pid) ? detach(&d, argv[optind], pid) : CLI_USAGE;
+	return process_number_take(argv[optind], &pid) ? detach(&d, pid) : CLI_USAGE;
 }

@@ -146,7 +146,7 @@ struct spool_header {
 	_Alignas(64) _Atomic uint32_t state; /* (a) enum spool_state */
 	_Atomic uint32_t off_reason;	     /* (a) enum spool_off_reason */
 	_Atomic uint32_t off_errno;	     /* (a) errno that led there, or 0 */
-	/* (a) 1: the program ran already when recording began: older blocks are not known; 2: a
+	/* (a)(c) 1: the program ran already when recording began: older blocks are not known; 2: a
 	 * program that such a one became or started by exec, recorded from its start */
 	_Atomic uint32_t attached;
 	_Atomic uint64_t off_ticks; /* (a) */
@@ -175,6 +175,10 @@ struct spool_header {
 	 */
 	_Alignas(64) _Atomic uint64_t end_ticks; /* (a) when the program left through exit() */
 	_Atomic uint64_t end_mono_ns;
+	/* (c) recorder_pid is used again for other processes: when that one was started, in the unit of
+	 * /proc/PID/stat, and the inode of its PID namespace; 0: not known */
+	_Atomic uint64_t recorder_start;
+	_Atomic uint32_t recorder_namespace;
 
 	/* Packets that the recorder has consumed and gives back: a ring of their numbers. The
 	 * recorder stores a number, then adds 1 to recycled_head; a writer that needs a packet

@@ -4,6 +4,9 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 int process_file_open(pid_t pid, const char *name)
@@ -27,4 +30,30 @@ bool process_file_read(pid_t pid, const char *name, char *text, size_t size)
 		return false;
 	text[n] = 0;
 	return true;
+}
+
+#define STATE_FIELD 3
+#define START_FIELD 22
+
+bool process_file_start(pid_t pid, uint64_t *start)
+{
+	char text[2048], *at;
+	bool ended;
+
+	if (!process_file_read(pid, "stat", text, sizeof(text)))
+		return false;
+	at = strrchr(text, ')'); /* of the program's name, which may have any characters */
+	at = at ? strchr(at, ' ') : NULL;
+	ended = at && (at[1] == 'Z' || at[1] == 'X');
+	for (int field = STATE_FIELD; at && field < START_FIELD; field++)
+		at = strchr(at + 1, ' ');
+	*start = at && !ended ? strtoull(at, NULL, 10) : 0;
+	return at;
+}
+
+uint32_t process_file_own_namespace(void)
+{
+	struct stat st;
+
+	return stat("/proc/self/ns/pid", &st) ? 0 : (uint32_t)st.st_ino;
 }

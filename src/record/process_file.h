@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 /* A file descriptor, or -1 with errno. */
@@ -12,5 +13,12 @@ int process_file_open(pid_t pid, const char *name);
 
 /* A small file as text; false: it does not exist or is empty. */
 bool process_file_read(pid_t pid, const char *name, char *text, size_t size);
+
+/* When the process was started, in the unit of /proc/PID/stat; 0: it has ended, and nobody has waited for
+ * it. False: it cannot be seen. */
+bool process_file_start(pid_t pid, uint64_t *start);
+
+/* The inode of our PID namespace; 0: not known. */
+uint32_t process_file_own_namespace(void);
 
 #endif

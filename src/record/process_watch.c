@@ -71,16 +71,9 @@ static pid_t find_process(const struct stat *st, const char *path)
 	return found;
 }
 
-static uint32_t own_namespace(void)
-{
-	struct stat st;
-
-	return stat("/proc/self/ns/pid", &st) ? 0 : (uint32_t)st.st_ino;
-}
-
 bool process_is_foreign(const struct spool_entry *e)
 {
-	uint32_t own = own_namespace();
+	uint32_t own = process_file_own_namespace();
 
 	return e->glance.pid_namespace && own && e->glance.pid_namespace != own;
 }
@@ -209,19 +202,18 @@ void process_watch_close(struct process_watch *p)
 
 /* ---- anybody ---- */
 
-/* "/folder/FILE." as the kernel writes it. */
-static char *real_prefix(const char *file)
+char *spool_real_name(const char *file, const char *ending)
 {
 	const char *base = spool_base_name(file);
 	char *folder = strndup(file, (size_t)(base - file));
 	char *real = folder ? realpath(*folder ? folder : ".", NULL) : NULL;
-	char *prefix = NULL;
+	char *name = NULL;
 
-	if (real && asprintf(&prefix, "%s/%s.", real[1] ? real : "", base) < 0)
-		prefix = NULL;
+	if (real && asprintf(&name, "%s/%s%s", real[1] ? real : "", base, ending) < 0)
+		name = NULL;
 	free(real);
 	free(folder);
-	return prefix;
+	return name;
 }
 
 static bool process_maps(const char *pid, const char *prefix)
@@ -245,7 +237,7 @@ static bool process_maps(const char *pid, const char *prefix)
 
 bool spool_anybody(const char *file)
 {
-	char *prefix = real_prefix(file);
+	char *prefix = spool_real_name(file, ".");
 	DIR *dir = prefix ? opendir("/proc") : NULL;
 	struct dirent *d;
 	bool found = false;

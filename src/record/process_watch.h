@@ -37,6 +37,10 @@ pid_t process_of_spool(const struct spool_entry *e);
 /* True while the process that writes this spool lives: it has the file mapped. */
 bool spool_in_use(const struct spool_entry *e);
 
+/* "/folder/FILE" and the ending, as the kernel writes it; FILE need not be there. NULL: there is no such
+ * folder, or no memory. */
+char *spool_real_name(const char *file, const char *ending);
+
 /* True when any process has any spool of this recording mapped: also a child that was forked a
  * moment ago and has not made its own yet. Slow: looks at all processes. */
 bool spool_anybody(const char *file);

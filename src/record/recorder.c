@@ -145,14 +145,32 @@ void recorder_free(struct recorder *r)
 	free(r);
 }
 
+/* Which file it is, for recorder_remove_spool(). */
+static int opened(struct recorder *r, int error)
+{
+	if (!error && fstat(r->watch.fd, &r->spool_file))
+		r->spool_file = (struct stat){0};
+	return error;
+}
+
 int recorder_create(struct recorder *r, const struct spool_settings *settings)
 {
-	return spool_watch_create(&r->watch, r->spool, settings);
+	return opened(r, spool_watch_create(&r->watch, r->spool, settings));
 }
 
 int recorder_attach(struct recorder *r)
 {
-	return spool_watch_open(&r->watch, r->spool);
+	return opened(r, spool_watch_open(&r->watch, r->spool));
+}
+
+void recorder_remove_spool(const struct recorder *r)
+{
+	const struct stat *ours = &r->spool_file;
+	struct stat now;
+
+	if (!ours->st_ino || lstat(r->spool, &now) ||
+	    (now.st_ino == ours->st_ino && now.st_dev == ours->st_dev))
+		unlink(r->spool);
 }
 
 void recorder_watch_events(struct recorder *r, const char *folder, int fd)

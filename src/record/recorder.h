@@ -16,6 +16,8 @@
 #ifndef MAYFLY_RECORDER_H
 #define MAYFLY_RECORDER_H
 
+#include <sys/stat.h>
+
 #include "record/jit_files.h"
 #include "record/memory_watch.h"
 #include "record/part.h"
@@ -75,7 +77,8 @@ struct recorder_place {
 
 struct recorder {
 	char *spool, *part_path;
-	pid_t pid; /* as the process itself has it */
+	struct stat spool_file; /* zero: it was never open */
+	pid_t pid;		/* as the process itself has it */
 	struct process_watch process;
 	struct recorder_options options;
 	enum recorder_state state;
@@ -129,6 +132,8 @@ void recorder_free(struct recorder *r);
 /* Makes the spool, or takes one that is there. 0 or an errno. */
 int recorder_create(struct recorder *r, const struct spool_settings *settings);
 int recorder_attach(struct recorder *r);
+/* Unless its name is another file's by now. */
+void recorder_remove_spool(const struct recorder *r);
 
 /* The process may have a file PID.events in this folder. fd: that file, which is then the watch's, or
  * -1. */

@@ -5,6 +5,7 @@
  *	session_agent.c		what the program finds in its environment
  *	session_spools.c	while it runs: a spool and a recorder for each image of each process
  *	session_traces.c	afterwards: spools become traces
+ *	session_lost.c		what a recorder that has died has left
  *	session_runtime.c	files of OCaml's runtime, read while it runs
  *	session_names.c		the names of traces
  *	session_text.c		texts, and reports to the command
@@ -22,6 +23,7 @@
 #include "record/child.h"
 #include "stream/clock.h"
 #include "record/outgoing.h"
+#include "record/process_spool.h"
 #include "record/program.h"
 #include "record/recorder.h"
 #include "record/watch_list.h"
@@ -147,6 +149,13 @@ unsigned int record_serve(struct record *r);
 /* No trace is made of the first spool. */
 void record_drop_spool(struct record *r);
 
+/* ---- session_lost.c ---- */
+
+/* The recorder of this spool has died: says where what it recorded is. Where that has the names of this
+ * recording's files, it gets others first, unless these are to be replaced. False: record_say() has been
+ * told why not. */
+bool record_keep_lost(const struct record *r, const struct process_spool *lost);
+
 /* ---- session_traces.c ---- */
 
 /* One spool on its way to a trace. */
@@ -190,6 +199,8 @@ bool record_finalise_pieces(struct record *r, struct pieces *list);
 char *record_name_with(const char *file, const char *tail);
 /* Where a trace goes when another takes its name: "run.old.mayfly". NULL: out of memory. */
 char *record_old_name(const char *file);
+/* The part of a trace that is made of this spool. NULL: out of memory. */
+char *record_part_name(const char *spool);
 /* Of an image of a process. NULL: out of memory. */
 char *record_trace_name(const struct record *r, pid_t pid, unsigned long number, bool last);
 /* Gives a complete trace its name. False: record_say() has been told. */

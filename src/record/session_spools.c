@@ -15,6 +15,8 @@
 #include "format/columns.h"
 #include "format/events.h"
 #include "format/numbering.h"
+#include "record/spool_control.h"
+#include "record/spool_recorder.h"
 #include "symbols/debug_server.h"
 #include "symbols/names_file.h"
 #include "symbols/symbols.h"
@@ -41,12 +43,6 @@ bool record_choose_names(struct record *r)
 	return r->spool;
 }
 
-/* FILE.PID.K.spool becomes FILE.PID.K.part. */
-static char *part_name(const char *spool)
-{
-	return record_format("%.*s.part", (int)(strlen(spool) - strlen(".spool")), spool);
-}
-
 static bool refuse_old_spool(const struct record *r, const char *path)
 {
 	record_say(r,
@@ -56,9 +52,26 @@ static bool refuse_old_spool(const struct record *r, const char *path)
 	return false;
 }
 
+/* Without its files, the recording would be lost to the one who makes it. */
+static bool refuse_running(const struct record *r)
+{
+	struct spool_control c;
+	enum spool_recorder recorder;
+	pid_t pid;
+
+	if (spool_control_open(&c, r->spool, false))
+		return false;
+	recorder = spool_recorder_of(c.header, &pid);
+	spool_control_close(&c);
+	if (recorder == SPOOL_RECORDER_NONE)
+		return false;
+	record_say(r, "'%s' is of a recording that goes on; choose another file with -o", r->spool);
+	return true;
+}
+
 static bool clear_old_part(const struct record *r, const char *spool)
 {
-	char *part = part_name(spool);
+	char *part = record_part_name(spool);
 	bool good = true;
 
 	if (!part)
@@ -77,6 +90,8 @@ static bool clear_old_spools(const struct record *r)
 	struct spool_list list;
 	bool good = true;
 
+	if (refuse_running(r))
+		return false;
 	if (r->force)
 		unlink(r->spool);
 	if (!spool_list_read(&list, r->file))
@@ -116,7 +131,7 @@ struct recorder *record_add(struct record *r, const char *spool, pid_t pid)
 					   .sender = r->stream.sender,
 					   .no_file = r->stream.only};
 	struct recorder **grown = realloc(r->recorder, (r->recorders + 1) * sizeof(*grown));
-	char *part = part_name(spool);
+	char *part = record_part_name(spool);
 	struct recorder *made = NULL;
 
 	if (grown)
@@ -158,6 +173,7 @@ bool record_make_spool(struct record *r)
 	    .sampler = (uint32_t)r->sampler,
 	    .interval_log2 = r->interval_log2,
 	    .exact = r->exact,
+	    .attached = r->child.adopted,
 	    .overhead = r->overhead,
 	    .max_packets = r->max_spool / SPOOL_PACKET_BYTES,
 	};
@@ -499,7 +515,7 @@ static bool settle(struct record *r, struct recorder *one)
 	}
 	if (!(place->settled || place->unwanted) || one->keep_stream || is_parent(r, one))
 		return false;
-	unlink(one->spool);
+	recorder_remove_spool(one);
 	return true;
 }
 
@@ -640,7 +656,7 @@ unsigned int record_serve(struct record *r)
 void record_drop_spool(struct record *r)
 {
 	recorder_drop(r->recorder[0]);
-	unlink(r->spool);
+	recorder_remove_spool(r->recorder[0]);
 }
 
 void record_free(struct record *r)

@@ -86,17 +86,22 @@ static bool add_entry(struct record *r, struct pieces *list, const struct spool_
  * its images, then those of each child. */
 bool record_collect_pieces(struct record *r, struct pieces *list)
 {
+	struct recorder *first = record_find(r, r->spool);
 	struct spool_list others;
 	struct spool_glance g;
-	bool good = true;
+	bool good = true, there;
 
 	*list = (struct pieces){0};
 	if (!spool_list_read(&others, r->file))
 		return false;
-	if (spool_glance(r->spool, &g) && g.state != SPOOL_WAITING) {
+	/* Its file may be gone, or another one by now. */
+	there = first && first->watch.header;
+	if (there)
+		spool_glance_at(first->watch.header, &g);
+	if ((there || spool_glance(r->spool, &g)) && g.state != SPOOL_WAITING) {
 		good = add_piece(list, strdup(r->spool), r->child.pid, 0, &g);
 		if (good)
-			list->piece[0].recorder = record_find(r, r->spool);
+			list->piece[0].recorder = first;
 	}
 	for (int mains = 1; mains >= 0; mains--) {
 		for (size_t i = 0; i < others.count && good; i++) {
@@ -438,8 +443,12 @@ bool record_finalise_pieces(struct record *r, struct pieces *list)
 	keep_ancestors(list);
 	drop_unwanted(list);
 	for (size_t i = 0; i < list->count; i++) {
-		if (!list->piece[i].kept)
-			unlink(list->piece[i].spool);
+		const struct piece *p = &list->piece[i];
+
+		if (!p->kept && p->recorder)
+			recorder_remove_spool(p->recorder);
+		else if (!p->kept)
+			unlink(p->spool);
 	}
 	return all;
 }

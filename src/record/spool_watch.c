@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "format/numbering.h"
+#include "record/spool_recorder.h"
 #include "stream/clock.h"
 
 #define FIRST_PACKETS 32 /* 2 MiB */
@@ -171,7 +172,8 @@ static void fill_header(struct spool_header *h, const struct spool_settings *s)
 	atomic_store(&h->control_interval_log2, s->interval_log2);
 	atomic_store(&h->control_overhead, s->overhead);
 	atomic_store(&h->control_max_packets, s->max_packets);
-	atomic_store(&h->recorder_pid, (uint32_t)getpid());
+	spool_recorder_sign(h);
+	atomic_store(&h->attached, s->attached);
 	atomic_store(&h->state, SPOOL_WAITING);
 }
 
@@ -256,7 +258,7 @@ int spool_watch_open(struct spool_watch *w, const char *path)
 		w->max_packets = atomic_load(&w->header->control_max_packets);
 		choose_ahead(w);
 		atomic_store(&w->header->written_until_ns, 0); /* a dead recorder's */
-		atomic_store(&w->header->recorder_pid, (uint32_t)getpid());
+		spool_recorder_sign(w->header);
 	} else {
 		spool_watch_close(w);
 	}

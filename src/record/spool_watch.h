@@ -32,6 +32,7 @@
 struct spool_settings {
 	uint32_t sampler, interval_log2;
 	bool exact;
+	bool attached;	      /* to a program that runs */
 	uint32_t overhead;    /* 1/10000; 0: the interval is fixed */
 	uint64_t max_packets; /* 0: no limit */
 };
