@@ -6,8 +6,9 @@ import os
 import platform
 import struct
 import subprocess
+import threading
 
-from harness import MAYFLY, SOURCE, Folder, Skip, check, environment, info, run, same, wait_until
+from harness import MAYFLY, SOURCE, TIMEOUT, Folder, Skip, check, environment, info, run, same, wait_until
 
 EXACT, SAMPLED = ["-x"], ["-i", "4K"]
 ENDS = 23  # exit status of programs/answering.*
@@ -30,7 +31,7 @@ def need_attach():
         finally:
             process.kill()
     if b"the kernel does not allow" in done.err or b"ptrace_scope" in done.err:
-        raise Skip("no process may be traced here")
+        raise Skip("no process may be traced here: %s" % done.err)
 
 
 def is_recorded(process):
@@ -77,11 +78,13 @@ class Subject:
         self.command, self.here = command, here
         self.recorder, self.trace, self.precious = None, None, None
         self.mode, self.traces = EXACT, 0
-        self.process = None
+        self.process, self.watchdog = None, None
 
     def start(self):
         self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                                         env=environment(), cwd=self.here.path)
+        self.watchdog = threading.Timer(TIMEOUT, self.process.kill)
+        self.watchdog.start()
         same(self.process.stdout.readline(), "ready\n")
 
     def ask(self, what, answer):
@@ -152,6 +155,7 @@ class Subject:
 
     def finish(self):
         out = self.process.communicate()[0]
+        self.watchdog.cancel()
         same((out, self.process.returncode), ("good\n", ENDS), "the program's end")
 
     def stop(self):
@@ -159,5 +163,6 @@ class Subject:
             self.recorder.kill()
             self.recorder.communicate()
         if self.process:
+            self.watchdog.cancel()
             self.process.kill()
             self.process.wait()

@@ -39,7 +39,8 @@ def attached(process, *options):
     """mayfly attach, which is told to detach at the end."""
     recorder = recorder_of(process, *options)
     try:
-        same(recorder.poll(), None, "the recorder has ended")
+        if recorder.poll() is not None:
+            raise AssertionError("the recorder has ended: %s" % recorder.communicate()[1])
         yield recorder
     except BaseException:
         recorder.kill()
@@ -228,6 +229,24 @@ def the_recorder_is_killed(spool):
             same(info(here / "t.mayfly.spool")["samples"], 3)
 
 
+@case
+def a_program_that_cannot_be_stopped_now():
+    """The recording ends at least."""
+    need_attach()
+    with Folder() as here, told() as p:
+        die(recorder_of(p.process, "-x", "-o", here / "t.mayfly"))
+        p.tell("a", 3)
+        os.kill(p.process.pid, signal.SIGSTOP)
+        wait_until(lambda: "T (stopped)" in open("/proc/%d/status" % p.process.pid).read(), "the stop")
+        done = run([MAYFLY, "detach", str(p.process.pid)])
+        same((done.code, b"switched off" in done.err), (0, True), done)
+        os.kill(p.process.pid, signal.SIGCONT)
+        p.tell("b", 2)
+        same(info(here / "t.mayfly.spool")["samples"], 3)
+        same(run([MAYFLY, "detach", str(p.process.pid)]).code, 0)
+        same(".spool" in maps(p.process), False, "the recording is still mapped")
+
+
 @cases(["same file", "same file twice", "other file", "--force"])
 def attach_after_a_dead_recorder(how):
     """The next recording begins at once, and a line says where the lost one is."""
@@ -323,6 +342,36 @@ def a_recording_ends_by_itself(how):
             s.finish()
         finally:
             s.stop()
+
+
+@cases(["goes on", "recorder killed", "detached"])
+def a_forked_child(how):
+    """It inherits hooks and wrappers, and can be attached to itself."""
+    need_attach()
+    need("python3")
+    script = "import os, sys\nprint('ready', flush=True)\nsys.stdin.readline()\nchild = os.fork()\n" \
+             "if child:\n    print(child, flush=True)\n    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n" \
+             "for line in iter(sys.stdin.readline, ''):\n    print(len([[i] for i in range(10000)]), flush=True)\n" \
+             "sys.exit(5)\n"
+    with Folder() as here, started("/usr/bin/python3", "-c", script) as process:
+        same(process.stdout.readline(), b"ready\n")
+        parent = recorder_of(process, "-x", "-o", here / "p.mayfly")
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        pid = process.stdout.readline().decode().strip()
+        if how == "recorder killed":
+            die(parent)
+        elif how == "detached":
+            same(run([MAYFLY, "detach", str(process.pid)]).err, b"")
+        for number, mode in enumerate(["-x", "-i64", "-x"]):
+            done = run([MAYFLY, "attach", "-q", mode, "--for", "100ms", "-o", here / ("c%d.mayfly" % number), pid])
+            same((done.code, done.err), (0, b""))
+            process.stdin.write(b"work\n")
+            process.stdin.flush()
+            same(process.stdout.readline(), b"10000\n")
+        process.stdin.close()
+        same(process.wait(), 5)
+        parent.communicate(timeout=TIMEOUT)
 
 
 @case

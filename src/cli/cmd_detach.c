@@ -113,6 +113,28 @@ static int say_kept(const struct found *r)
 	return CLI_OK;
 }
 
+/* By the header's control words: 0 or an errno. */
+static int switch_off(const struct found *r)
+{
+	struct spool_control c;
+	int error = r->spool.gone ? ENOENT : spool_control_open(&c, r->spool.path, true);
+
+	if (error)
+		return error;
+	spool_control_enable(&c, false);
+	spool_control_close(&c);
+	return 0;
+}
+
+/* The agent was loaded with the program that an exec began, and stays in its way. */
+static int only_switch_off(const struct found *r)
+{
+	int error = switch_off(r);
+
+	return error ? cli_error("cannot switch off '%s': %s", r->spool.path, strerror(error))
+		     : say_kept(r);
+}
+
 /* r: NULL: nothing is recorded, but what an earlier recording has put in the program's way may still be
  * there. */
 static int detach_directly(pid_t pid, const struct found *r, int64_t timeout_ns)
@@ -126,25 +148,17 @@ static int detach_directly(pid_t pid, const struct found *r, int64_t timeout_ns)
 				 " is neither beside mayfly nor where it was installed");
 	good = attach_unload(pid, library, timeout_ns, &result);
 	free(library);
-	if (!good)
-		return cli_error("cannot detach from process %ld: %s", (long)pid, result.why);
-	if (r)
+	if (good && r)
 		return say_kept(r);
-	cli_error("the recording of process %ld had ended before", (long)pid);
+	if (good)
+		cli_error("the recording of process %ld had ended before", (long)pid);
+	else if (r && !switch_off(r))
+		cli_error("recording is switched off in process %ld; its calls still pass through "
+			  "the agent: %s",
+			  (long)pid, result.why);
+	else
+		return cli_error("cannot detach from process %ld: %s", (long)pid, result.why);
 	return CLI_OK;
-}
-
-/* The agent was loaded with the program that an exec began, and stays in its way. */
-static int switch_off(const struct found *r)
-{
-	struct spool_control c;
-	int error = spool_control_open(&c, r->spool.path, true);
-
-	if (error)
-		return cli_error("cannot switch off '%s': %s", r->spool.path, strerror(error));
-	spool_control_enable(&c, false);
-	spool_control_close(&c);
-	return say_kept(r);
 }
 
 static int detach(const struct detach_command *d, pid_t pid)
@@ -165,7 +179,7 @@ static int detach(const struct detach_command *d, pid_t pid)
 	    atomic_load(&r.spool.header.state) == SPOOL_RUNNING &&
 	    ask_recorder(pid, &r, d->timeout_ns))
 		return CLI_OK;
-	return attached == 1 ? detach_directly(pid, &r, d->timeout_ns) : switch_off(&r);
+	return attached == 1 ? detach_directly(pid, &r, d->timeout_ns) : only_switch_off(&r);
 }
 
 int cmd_detach(int argc, char **argv)

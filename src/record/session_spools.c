@@ -63,7 +63,7 @@ static bool refuse_running(const struct record *r)
 		return false;
 	recorder = spool_recorder_of(c.header, &pid);
 	spool_control_close(&c);
-	if (recorder == SPOOL_RECORDER_NONE)
+	if (recorder != SPOOL_RECORDER_LIVES)
 		return false;
 	record_say(r, "'%s' is of a recording that goes on; choose another file with -o", r->spool);
 	return true;
