@@ -74,8 +74,11 @@ static int say_rates(const struct merging *m, const char *path, const struct may
 static bool named_before(struct merging *m, size_t file)
 {
 	struct stat *st = &m->seen[file];
+	char *spool = spool_of_recording(m->path[file]);
+	int missing = stat(spool ? spool : m->path[file], st);
 
-	if (stat(m->path[file], st) != 0 || (!S_ISREG(st->st_mode) && !S_ISDIR(st->st_mode)))
+	free(spool);
+	if (missing || (!S_ISREG(st->st_mode) && !S_ISDIR(st->st_mode)))
 		st->st_ino = 0;
 	for (size_t i = 0; i < file && st->st_ino; i++) {
 		if (m->seen[i].st_ino == st->st_ino && m->seen[i].st_dev == st->st_dev) {

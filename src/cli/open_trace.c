@@ -399,15 +399,35 @@ static bool is_folder(const char *path)
 	return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-/* During a recording, and after one that was cut off, FILE.spool is what there is of FILE. */
-static bool load_spool_of(const char *path, struct loaded_file *file)
+static bool is_there(const char *path)
 {
-	struct loaded_file spool = {0};
+	return access(path, F_OK) == 0;
+}
+
+/* FILE and FILE.part are read with FILE.spool during a recording, and after one that was cut off. */
+char *spool_of_recording(const char *path)
+{
+	static const char part[] = ".part";
+	size_t length = strlen(path), ending = sizeof(part) - 1;
+	bool of_part = length > ending && strcmp(path + length - ending, part) == 0;
 	char *name;
 
-	if (asprintf(&name, "%s.spool", path) < 0)
-		return false;
-	if (!load(name, &spool)) {
+	if (of_part)
+		length -= ending;
+	if ((!of_part && is_there(path)) || asprintf(&name, "%.*s.spool", (int)length, path) < 0)
+		return NULL;
+	if (is_there(name))
+		return name;
+	free(name);
+	return NULL;
+}
+
+static bool load_spool_of(const char *path, struct loaded_file *file)
+{
+	char *name = spool_of_recording(path);
+	struct loaded_file spool = {0};
+
+	if (!name || !load(name, &spool)) {
 		free(name);
 		return false;
 	}
@@ -435,7 +455,7 @@ bool load_file(const char *path, struct loaded_file *file)
 			say_unreadable(path, EISDIR);
 		return found == 1 && load_file(inside, file);
 	}
-	if (!load(path, file) && (errno != ENOENT || !load_spool_of(path, file))) {
+	if (!load_spool_of(path, file) && !load(path, file)) {
 		say_unreadable(path, errno);
 		return false;
 	}

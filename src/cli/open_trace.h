@@ -47,6 +47,9 @@ void close_trace(struct opened_trace *opened);
 /* A file that is not empty, the one that a folder is about, or the spool of a trace that is not
  * complete (after a line that says so). False after a line on stderr. */
 bool load_file(const char *path, struct loaded_file *file);
+/* The spool that load_file() reads for the name of a trace that is not complete, or of its part; the
+ * caller frees it. NULL: the file itself is read. */
+char *spool_of_recording(const char *path);
 void unload_file(struct loaded_file *file);
 bool is_trace(const struct loaded_file *file); /* or a spool; damaged or not */
 /* Takes the file over, also when it fails. */

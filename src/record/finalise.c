@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "record/rejoin.h"
 #include "symbols/symbols.h"
 #include "format/spool_format.h"
 #include "spool/spool_stream.h"
@@ -17,6 +18,7 @@
 /* A child of a child of ...: each level's spool is read for the samples that were inherited. Deeper
  * than this, or in a circle that a hostile file describes, the inherited samples stay unknown. */
 #define MAX_ANCESTORS 64
+#define ATTEMPTS      4 /* to read a spool and its part at one moment */
 
 /* ---- symbols ---- */
 
@@ -152,27 +154,6 @@ int finalise_symbols(struct recording *r, struct symbols *session)
 
 /* ---- spools ---- */
 
-struct mapping {
-	void *data;
-	size_t size;
-};
-
-static bool finalise_map_file(const char *path, struct mapping *map)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	struct stat st;
-
-	if (fd < 0)
-		return false;
-	map->data = MAP_FAILED;
-	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size > 0) {
-		map->size = (size_t)st.st_size;
-		map->data = mmap(NULL, map->size, PROT_READ, MAP_SHARED, fd, 0);
-	}
-	close(fd);
-	return map->data != MAP_FAILED;
-}
-
 /* The path that a forked child's spool gives for its parent's, or NULL. */
 static char *parent_path(const void *data, size_t size)
 {
@@ -191,7 +172,7 @@ static char *parent_path(const void *data, size_t size)
 
 /* Maps the parent's spool: a file of that name beside the child's, or else the original path. *name
  * is the path that worked. */
-static bool map_parent(const char *child, const char *parent, struct mapping *map, char **name)
+static bool map_parent(const char *child, const char *parent, struct mapped_file *map, char **name)
 {
 	const char *slash = child ? strrchr(child, '/') : NULL;
 	const char *base = strrchr(parent, '/');
@@ -200,11 +181,11 @@ static bool map_parent(const char *child, const char *parent, struct mapping *ma
 	*name = NULL;
 	if (child && asprintf(name, "%.*s%s", folder, child, base ? base + 1 : parent) < 0)
 		*name = NULL;
-	if (*name && strcmp(*name, child) && finalise_map_file(*name, map))
+	if (*name && strcmp(*name, child) && map_whole_file(*name, map))
 		return true;
 	free(*name);
 	*name = strdup(parent);
-	if (*name && (!child || strcmp(parent, child)) && finalise_map_file(parent, map))
+	if (*name && (!child || strcmp(parent, child)) && map_whole_file(parent, map))
 		return true;
 	free(*name);
 	*name = NULL;
@@ -213,19 +194,20 @@ static bool map_parent(const char *child, const char *parent, struct mapping *ma
 
 /* A spool in memory and the trace made of it. */
 struct conversion {
-	struct mapping map;
+	struct mapped_file map;
 	struct spool_source source;
 	struct recording *tables;
 	struct trace_writer *writer;
 	struct spool_stream *stream;
-	struct mapping parent_map;
+	struct mapped_file parent_map;
 	struct conversion *parent;
+	struct rejoined rejoined;
 	bool alone;
 };
 
 static const void *mapping_at(void *context, uint64_t offset, size_t bytes)
 {
-	const struct mapping *map = context;
+	const struct mapped_file *map = context;
 
 	if (offset > map->size || bytes > map->size - offset)
 		return NULL;
@@ -240,11 +222,13 @@ static void conversion_free(struct conversion *c)
 	trace_writer_free_all(c->writer);
 	recording_free(c->tables);
 	conversion_free(c->parent);
+	rejoin_close(&c->rejoined);
 	if (c->parent_map.data)
 		munmap(c->parent_map.data, c->parent_map.size);
 	free(c);
 }
 
+static int open_tables(struct conversion *c, const char *path);
 static int finalise_open_stream(struct conversion *c, const char *path,
 				const struct spool_ending *ending, unsigned int depth);
 
@@ -267,7 +251,9 @@ static void open_parent(struct conversion *c, const char *path, unsigned int dep
 	c->parent = calloc(1, sizeof(*c->parent));
 	if (c->parent) {
 		c->parent->map = c->parent_map;
-		error = finalise_open_stream(c->parent, name, NULL, depth + 1);
+		error = open_tables(c->parent, name);
+		if (!error)
+			error = finalise_open_stream(c->parent, name, NULL, depth + 1);
 		while (!error && more && h.fork_ticks < UINT64_MAX)
 			error = spool_stream_advance(c->parent->stream, h.fork_ticks + 1, 0, &more);
 		if (error) {
@@ -278,31 +264,15 @@ static void open_parent(struct conversion *c, const char *path, unsigned int dep
 	free(name);
 }
 
-/* The part that `mayfly record` had taken out of the spool when it was cut off: FILE.part beside
- * FILE.spool. NULL when there is none. */
-static struct mayfly_trace *finalise_open_part(const struct mapping *spool, const char *path,
-					       struct mapping *map)
+/* The tables; with those of the part, if the spool goes on from one. */
+static int open_tables(struct conversion *c, const char *path)
 {
-	size_t stem = path ? strlen(path) : 0;
-	struct mayfly_trace *trace;
-	struct spool_header h;
-	char *part;
+	int error = c->alone ? 0 : rejoin_open(&c->rejoined, c->map.data, c->map.size, path);
 
-	if (spool->size < sizeof(h) || stem < 6 || strcmp(path + stem - 6, ".spool") != 0)
-		return NULL;
-	memcpy(&h, spool->data, sizeof(h));
-	if (!atomic_load(&h.consumed_packets) ||
-	    asprintf(&part, "%.*s.part", (int)stem - 6, path) < 0)
-		return NULL;
-	if (!finalise_map_file(part, map)) {
-		free(part);
-		return NULL;
-	}
-	free(part);
-	if (!mayfly_trace_open(map->data, map->size, &trace))
-		return trace;
-	munmap(map->data, map->size);
-	return NULL;
+	c->tables = recording_new();
+	if (!error && !c->tables)
+		error = MAYFLY_E_MEMORY;
+	return error || !c->rejoined.goes_on ? error : rejoin_tables(&c->rejoined, c->tables);
 }
 
 /* Without a writer, only live blocks are followed, for a child. */
@@ -310,26 +280,19 @@ static int finalise_open_stream(struct conversion *c, const char *path,
 				const struct spool_ending *ending, unsigned int depth)
 {
 	struct spool_stream_options options = {.keep_forks = !c->writer, .ending = ending};
-	struct mayfly_trace *before;
-	struct mapping part;
+	bool goes_on = c->rejoined.goes_on;
 	int error;
 
 	c->source = (struct spool_source){&c->map, mapping_at, NULL};
-	if (!c->alone)
+	/* What comes from the parent is in the part. */
+	if (!c->alone && !goes_on)
 		open_parent(c, path, depth);
 	options.parent = c->parent ? c->parent->stream : NULL;
-	if (!c->tables)
-		c->tables = recording_new();
-	if (!c->tables)
-		return MAYFLY_E_MEMORY;
-	before = finalise_open_part(&c->map, path, &part);
-	options.before = before;
-	error = spool_stream_open(&c->source, &options, c->tables, c->writer, &c->stream);
-	if (before) {
-		mayfly_trace_close(before);
-		munmap(part.data, part.size);
-	}
-	return error;
+	options.before = goes_on ? NULL : c->rejoined.trace;
+	options.resume = goes_on ? &c->rejoined.resume : NULL;
+	error = goes_on && c->writer ? rejoin_events(&c->rejoined, c->writer) : 0;
+	return error ? error
+		     : spool_stream_open(&c->source, &options, c->tables, c->writer, &c->stream);
 }
 
 static int add_symbols(struct recording *r)
@@ -352,9 +315,12 @@ static int finalise_convert(struct conversion *c, const struct finalise_options 
 	error = spool_stream_writer_options(&c->source, &writer_options);
 	if (error)
 		return error;
-	c->tables = recording_new();
-	if (c->tables)
-		c->writer = trace_writer_new(&writer_options, c->tables, trace_buffer_sink, buffer);
+	error = open_tables(c, options->path);
+	if (error)
+		return error;
+	if (c->rejoined.goes_on) /* exact ones are no longer, once they are thinned */
+		writer_options.mode = mayfly_trace_info(c->rejoined.trace)->mode;
+	c->writer = trace_writer_new(&writer_options, c->tables, trace_buffer_sink, buffer);
 	if (!c->writer)
 		return MAYFLY_E_MEMORY;
 	error = finalise_open_stream(c, options->path, options->ending, 0);
@@ -383,26 +349,26 @@ static void note_consumed(struct recording *r, const void *data, size_t size)
 		r->note = note;
 }
 
-int finalise_spool(const void *data, size_t size, const struct finalise_options *options,
-		   struct finalised *out)
+/* *goes_on: the spool goes on from a part. */
+static int finalise_once(const void *data, size_t size, const struct finalise_options *options,
+			 struct finalised *out, bool *goes_on)
 {
-	static const struct finalise_options defaults;
 	struct trace_buffer buffer = {0};
 	struct conversion *c = calloc(1, sizeof(*c));
 	int error;
 
-	memset(out, 0, sizeof(*out));
+	*goes_on = false;
 	if (!c)
 		return MAYFLY_E_MEMORY;
-	if (!options)
-		options = &defaults;
-	c->map = (struct mapping){(void *)(uintptr_t)data, size};
+	c->map = (struct mapped_file){(void *)(uintptr_t)data, size};
 	c->alone = options->alone;
 	error = finalise_convert(c, options, &buffer);
 	if (!error) {
-		note_consumed(c->tables, data, size);
+		if (!c->rejoined.goes_on)
+			note_consumed(c->tables, data, size);
 		error = trace_writer_finish(c->writer);
 	}
+	*goes_on = c->rejoined.goes_on;
 	conversion_free(c);
 	if (error) {
 		free(buffer.bytes);
@@ -411,4 +377,36 @@ int finalise_spool(const void *data, size_t size, const struct finalise_options 
 	out->bytes = buffer.bytes;
 	out->size = buffer.used;
 	return 0;
+}
+
+/* Changes while a recorder takes packets out. */
+static uint64_t packets_taken(const void *data, size_t size)
+{
+	const struct spool_header *h = data;
+
+	return size < sizeof(*h) ? 0 : atomic_load(&h->consumed_packets);
+}
+
+int finalise_spool(const void *data, size_t size, const struct finalise_options *options,
+		   struct finalised *out)
+{
+	static const struct finalise_options defaults;
+	bool goes_on = true;
+	int error = 0;
+
+	*out = (struct finalised){0};
+	/* A recorder that is alive may take packets meanwhile, which are then neither in the spool nor
+	 * in the part as it was. If it goes on doing so, what is in the part must do. */
+	for (int attempt = 0; goes_on && attempt < ATTEMPTS; attempt++) {
+		uint64_t taken = packets_taken(data, size);
+		bool last = attempt == ATTEMPTS - 1 && size > SPOOL_HEADER_BYTES;
+
+		free(out->bytes);
+		*out = (struct finalised){0};
+		error = finalise_once(data, last ? SPOOL_HEADER_BYTES : size,
+				      options ? options : &defaults, out, &goes_on);
+		if (packets_taken(data, size) == taken)
+			break;
+	}
+	return error;
 }

@@ -146,6 +146,21 @@ int part_flush(struct part *p)
 	return p->error;
 }
 
+static void keep_tail(struct part *p, const uint8_t *bytes, size_t size)
+{
+	size_t most = sizeof(p->tail), stays = p->tail_bytes;
+
+	if (size > most) {
+		bytes += size - most;
+		size = most;
+	}
+	if (stays > most - size)
+		stays = most - size;
+	memmove(p->tail, p->tail + p->tail_bytes - stays, stays);
+	memcpy(p->tail + stays, bytes, size);
+	p->tail_bytes = (uint32_t)(stays + size);
+}
+
 int part_sink(void *part, const void *bytes, size_t size)
 {
 	struct part *p = part;
@@ -164,6 +179,7 @@ int part_sink(void *part, const void *bytes, size_t size)
 	}
 	memcpy(p->buffer + p->used, bytes, size);
 	p->used += size;
+	keep_tail(p, bytes, size);
 	if (p->used >= WRITE_BYTES && !p->error)
 		part_flush(p);
 	return 0;
@@ -242,6 +258,7 @@ int part_clear(struct part *p)
 {
 	p->used = 0;
 	p->written = p->reserved = 0;
+	p->tail_bytes = 0;
 	p->error = 0;
 	return ftruncate(p->fd, 0) ? errno : 0;
 }

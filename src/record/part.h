@@ -28,6 +28,8 @@ struct part {
 	size_t used, size;
 	uint64_t written, reserved; /* bytes of the file */
 	int error;		    /* of the last attempt to write; 0 when all was written */
+	uint8_t tail[64];	    /* the last bytes that were handed over, at most so many */
+	uint32_t tail_bytes;
 };
 
 /* 0 or an errno; EEXIST when there is a file of that name. */

@@ -27,7 +27,7 @@
 /* After a failure to write or to begin: rounds until it is tried again. */
 #define RETRY_ROUNDS 64
 /* Rounds for a snapshot of a program that records faster than it is read. */
-#define MOST_ROUNDS 64
+#define MOST_ROUNDS 256
 /* A receiver gets new data at least this often, and none at first, as the program may be a short
  * one. */
 #define STREAM_FLUSH_NS 5000000000u
@@ -115,6 +115,7 @@ static void close_part(struct recorder *r, bool remove_it)
 	if (!r->part)
 		return;
 	part_close(r->part, remove_it);
+	keys_file_close(&r->keys, remove_it);
 	free(r->part);
 	r->part = NULL;
 }
@@ -337,6 +338,14 @@ bool recorder_is_due(const struct recorder *r)
 		is_due_for_receiver(r) || is_followed(r));
 }
 
+static int mark(void *context, struct spool_stream *s)
+{
+	struct recorder *r = context;
+
+	keys_file_step(&r->keys, s, r->part);
+	return 0;
+}
+
 static int recorder_open_stream(struct recorder *r, struct recorder *parent, bool online,
 				const struct spool_ending *ending)
 {
@@ -347,6 +356,8 @@ static int recorder_open_stream(struct recorder *r, struct recorder *parent, boo
 	    .parent = parent ? parent->stream : NULL,
 	    .keep_forks = r->options.follow,
 	    .event_bytes = r->options.max_size / 2, /* blocks have the other half */
+	    .mark = r->keys.path ? mark : NULL,
+	    .mark_context = r,
 	};
 	int error;
 
@@ -404,6 +415,13 @@ static bool recorder_start_reading(struct recorder *r, struct recorder *parent, 
 	}
 	if (!online)
 		needless_part = r->part->path; /* NULL when the part is only sent */
+	/* Nobody can go on with sums of intervals, or with what only a receiver has. */
+	if (online && !is_sent_only(r) && !r->options.snapshot_ns &&
+	    !keys_file_begin(&r->keys, r->part_path)) {
+		close_part(r, true);
+		r->error = MAYFLY_E_MEMORY;
+		return false;
+	}
 	error = recorder_open_stream(r, parent, online, ending);
 	if (error) {
 		needless_part = NULL;
@@ -545,7 +563,9 @@ static int take_thinned(struct recorder *r, struct thinned *t)
 	assert(t->part && t->writer && t->map && part != t->part);
 	if (!path)
 		return MAYFLY_E_MEMORY;
+	keys_file_renumber(&r->keys, r->stream, t->part, new_serial, t->map);
 	if (rename(t->part->path, r->part_path)) {
+		r->keys.missed = true; /* the new part's were written, and not the old one's */
 		free(path);
 		return errno;
 	}
@@ -977,7 +997,9 @@ int recorder_become(struct recorder *r, const char *trace, const char *old)
 	error = part_become(r->part, trace, old, &r->kept_old);
 
 	r->trace_bytes = r->part->written;
-	if (!error)
-		close_part(r, false);
-	return error;
+	if (error)
+		return error;
+	keys_file_close(&r->keys, true);
+	close_part(r, false);
+	return 0;
 }

@@ -18,6 +18,7 @@
 
 #include <sys/stat.h>
 
+#include "record/keys_file.h"
 #include "record/jit_files.h"
 #include "record/memory_watch.h"
 #include "record/part.h"
@@ -97,6 +98,7 @@ struct recorder {
 	struct trace_writer_options writer_options;
 	struct spool_stream *stream;
 	struct part *part;
+	struct keys_file keys; /* of the part */
 
 	bool ending;	   /* the program has ended: packets are not needed again */
 	bool offline;	   /* reading began after that */

@@ -71,16 +71,20 @@ static bool refuse_running(const struct record *r)
 
 static bool clear_old_part(const struct record *r, const char *spool)
 {
-	char *part = record_part_name(spool);
+	char *part = record_part_name(spool), *keys = part ? keys_file_name(part) : NULL;
 	bool good = true;
 
-	if (!part)
-		return record_no_memory(r);
-	if (r->force)
+	if (!part || !keys)
+		good = record_no_memory(r);
+	else if (r->force)
 		unlink(part);
 	else if (!access(part, F_OK))
 		good = refuse_old_spool(r, part);
+	/* Without the part it means nothing. */
+	if (good)
+		unlink(keys);
 	free(part);
+	free(keys);
 	return good;
 }
 

@@ -341,8 +341,9 @@ void spool_watch_give_back(struct spool_watch *w, uint64_t index, bool reuse)
 
 	if (!packet)
 		return;
-	__atomic_store_n(&packet->magic, 0, __ATOMIC_RELEASE);
+	/* In this order: a spool that lacks a packet must say so, whenever mayfly is killed. */
 	atomic_fetch_add(&w->header->consumed_packets, 1);
+	__atomic_store_n(&packet->magic, 0, __ATOMIC_RELEASE);
 	if (!reuse)
 		return;
 	if (ring_holds(w->header) < RING_KEEPS)

@@ -96,6 +96,22 @@ void stream_hand_alloc(struct spool_stream *s, int64_t ns, struct live_block *b,
 			stream_fail(s, error);
 	}
 	b->serial = serial & LIVE_THINNED;
+	if (s->options.mark && !s->error)
+		stream_note_key(s, b);
+}
+
+/* A block that is freed before the next step needs no key there. */
+static inline void forget_key(struct spool_stream *s, const struct live_block *b)
+{
+	uint64_t index = b->serial - s->marks.first_serial;
+
+	if (index < s->marks.keys)
+		s->marks.key[index] = 0;
+}
+
+void stream_count_live(struct spool_stream *s, const struct live_block *b)
+{
+	s->live_bytes += live_weight(s, b);
 }
 
 void stream_hand_free(struct spool_stream *s, int64_t ns, const struct live_block *b,
@@ -106,6 +122,7 @@ void stream_hand_free(struct spool_stream *s, int64_t ns, const struct live_bloc
 		flags &= ~MAYFLY_FLAG_TEMPORARY;
 	s->live_bytes -= live_weight(s, b);
 	s->frees++;
+	forget_key(s, b);
 	if (s->trace && b->serial != LIVE_THINNED) {
 		struct trace_block block = stream_block(s, b);
 		int error = trace_writer_free(s->trace, ns, b->serial, &block, thread, flags);
@@ -248,6 +265,8 @@ void stream_apply_waiting(struct spool_stream *s)
 	size_t count = s->waiting_count;
 
 	s->waiting_count = 0;
+	if (s->passing)
+		return;
 	for (size_t i = 0; i < count; i++)
 		live_prefetch(&s->live, s->waiting[i].key);
 	for (size_t i = 0; i < count && !s->error; i++) {
@@ -346,6 +365,8 @@ void stream_keep_fork(struct spool_stream *s, uint64_t ticks)
 	qsort(f->block, f->blocks, sizeof(*f->block), compare_serial);
 	s->fork_blocks += f->blocks;
 	s->forks++;
+	if (s->options.mark)
+		stream_note_fork(s, f);
 }
 
 /* The child's set of labels for one of the parent's. sets: those found before. */

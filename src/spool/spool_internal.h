@@ -7,6 +7,7 @@
  *	spool_tracks.c	 types, labels, track events; what the recorder notes itself
  *	open_spans.c	 which spans are open
  *	spool_blocks.c	 allocations and frees; what is live; forks
+ *	stream_resume.c	 what is needed to go on after the reader was killed
  *	spool_state.c	 writers and threads by their numbers
  *
  * Each uses only those below it.
@@ -15,6 +16,7 @@
 #define MAYFLY_SPOOL_INTERNAL_H
 
 #include "spool/live_table.h"
+#include "format/bytes.h"
 #include "format/numbering.h"
 #include "format/spool_format.h"
 #include "spool/spool_packets.h"
@@ -61,6 +63,9 @@ struct stream_writer {
 	struct spool_stack stack;
 	struct stream_ids types, label_ids;
 	struct stream_open open;
+	uint64_t told_sequence; /* its place in the latest step */
+	uint32_t told_bytes;
+	bool resumed; /* its open spans are those of the part */
 };
 
 /* An ALLOC or RELEASE that has been decoded. Its block already has the form that the writer takes:
@@ -84,6 +89,16 @@ struct stream_fork {
 	size_t blocks;
 };
 
+/* What the next step of spool_resume.h says; only with options.mark. */
+struct stream_marks {
+	uint64_t *key; /* of each block since the step before, by serial; 0: freed */
+	size_t keys, key_room;
+	uint64_t first_serial, told_serial;
+	struct bytes forks_told;
+	size_t forks;
+	uint64_t chunks; /* of the writer, at the step before */
+};
+
 /* What the recorder has noted. */
 struct stream_note {
 	int64_t ns;
@@ -103,6 +118,9 @@ struct spool_stream {
 	bool settled;	 /* the clock of a whole spool */
 	bool unfinished; /* the current round was left early: the next call goes on with it */
 	bool beginning_missing;
+	bool
+	    passing; /* records that are in the part already: they only change the writer's state */
+	struct stream_marks marks;
 	int error; /* sticks */
 
 	struct stream_writer **writer;
@@ -157,6 +175,8 @@ struct stream_writer *stream_find_writer(struct spool_stream *s, uint32_t number
 void stream_name_thread(struct spool_stream *s, uint32_t tid, const void *name, size_t length);
 /* A thread is listed once it has an event. */
 uint32_t stream_index_thread(struct spool_stream *s, uint32_t tid);
+/* The tables have it already. */
+void stream_know_thread(struct spool_stream *s, uint32_t index);
 
 void stream_write_track(struct spool_stream *s, const struct trace_track *event);
 /* What happened now on the writer's thread. */
@@ -230,6 +250,8 @@ void stream_keep_fork(struct spool_stream *s, uint64_t ticks);
 void stream_forget_fork(struct spool_stream *s, size_t index);
 /* What was live in the parent at the fork is live here. */
 int stream_inherit(struct spool_stream *s, struct spool_stream *parent);
+/* A block of the table that was live before. */
+void stream_count_live(struct spool_stream *s, const struct live_block *b);
 
 /* A key for a number; 0 would mark a free place. */
 static inline uint64_t stream_key(uint64_t number)
@@ -242,6 +264,18 @@ static inline uint64_t stream_id_key(uint64_t id)
 {
 	return stream_key((id + 1) << 4);
 }
+
+/* ---- stream_resume.c ---- */
+
+void stream_note_key(struct spool_stream *s, const struct live_block *b);
+void stream_note_fork(struct spool_stream *s, const struct stream_fork *f);
+/* Takes up options.resume. */
+int stream_resume(struct spool_stream *s);
+/* All of this packet is in the part; else, the bytes of the writer's current one that are. */
+bool stream_has_taken(const struct spool_stream *s, uint32_t writer, uint64_t sequence);
+uint32_t stream_taken_bytes(const struct spool_stream *s, const struct stream_writer *w);
+/* To be called with the writer's first packet. */
+void stream_resume_spans(struct spool_stream *s, struct stream_writer *w);
 
 /* ---- spool_tracks.c ---- */
 

@@ -86,6 +86,8 @@ static inline bool read_due(struct stream_writer *w)
 	return !in.bad;
 }
 
+static void pass_taken(struct spool_stream *s, struct stream_writer *w);
+
 static void begin_writer_packet(struct spool_stream *s, struct stream_writer *w)
 {
 	const struct spool_packet *p = w->first->packet;
@@ -107,6 +109,10 @@ static void begin_writer_packet(struct spool_stream *s, struct stream_writer *w)
 	}
 	stream_forget_ids(w);
 	stack_begin_packet(&w->stack, s->packets.packet_bytes);
+	if (s->options.resume) {
+		pass_taken(s, w);
+		stream_resume_spans(s, w);
+	}
 }
 
 /* Looks how much has been written to the current packet by now. */
@@ -333,7 +339,7 @@ static bool read_exact(struct spool_stream *s, struct stream_writer *w, uint8_t 
 		return true;
 	}
 	realloced = spool_release_flags(tag) & SPOOL_FLAG_REALLOC;
-	if (realloced) {
+	if (realloced && !s->passing) {
 		outcome = realloc_outcome(s, w, at);
 		if (outcome == UNKNOWN)
 			return false;
@@ -383,6 +389,8 @@ static void read_sample(struct spool_stream *s, struct stream_writer *w, struct 
 		varint_fail(in);
 		return;
 	}
+	if (s->passing)
+		return;
 	ns = stream_moment(s, w->ticks);
 	b = stream_new_block(s, stream_id_key(w->id), ns, stream_this_thread(s, w),
 			     (flags & SPOOL_FLAG_REALLOC ? MAYFLY_FLAG_REALLOC : 0) |
@@ -409,6 +417,8 @@ static void read_free(struct spool_stream *s, struct stream_writer *w, struct va
 	if (in->bad)
 		return;
 	w->ticks = w->due;
+	if (s->passing)
+		return;
 	place = live_find(&s->live, stream_id_key(w->id));
 	if (!place) {
 		s->unknown_frees++;
@@ -472,6 +482,8 @@ static void read_module(struct spool_stream *s, struct stream_writer *w, struct 
 	if (in->bad)
 		return;
 	w->ticks = w->due;
+	if (s->passing)
+		return;
 	if (gone)
 		good = stacks_module_gone(&s->stacks, m.start, stream_moment(s, w->ticks));
 	else
@@ -491,6 +503,8 @@ static void read_lost(struct spool_stream *s, struct stream_writer *w, struct va
 	if (in->bad)
 		return;
 	w->ticks = w->due;
+	if (s->passing)
+		return;
 	if (samples < UINT32_MAX)
 		s->lost_samples += samples;
 	if (frees < UINT32_MAX)
@@ -531,6 +545,8 @@ static void read_promote(struct spool_stream *s, struct stream_writer *w, struct
 	if (in->bad)
 		return;
 	w->ticks = w->due;
+	if (s->passing)
+		return;
 	place = live_find(&s->live, stream_id_key(w->id));
 	b = place ? live_at(&s->live, place) : NULL;
 	if (!b || !s->trace || b->serial == LIVE_THINNED)
@@ -546,6 +562,8 @@ static void read_heap_end(struct spool_stream *s, struct stream_writer *w, struc
 	if (in->bad)
 		return;
 	w->ticks = w->due;
+	if (s->passing)
+		return;
 	stream_end_ocaml(s, stream_moment(s, w->ticks), stream_this_thread(s, w));
 }
 
@@ -590,6 +608,8 @@ static void read_allocator(struct spool_stream *s, struct stream_writer *w, stru
 	if (in->bad)
 		return;
 	w->ticks = w->due;
+	if (s->passing)
+		return;
 	ns = stream_moment(s, w->ticks);
 	for (uint64_t i = 0; s->trace && i < count && !s->error; i++)
 		if (allocator_counters[whose][i])
@@ -602,6 +622,8 @@ static void read_fork(struct spool_stream *s, struct stream_writer *w, struct va
 	if (in->bad)
 		return;
 	w->ticks = w->due;
+	if (s->passing)
+		return;
 	stream_moment(s, w->ticks);
 	if (s->options.only_fork) {
 		if (w->ticks != s->options.only_fork)
@@ -689,6 +711,35 @@ static void read_tagged(struct spool_stream *s, struct stream_writer *w, uint8_t
 		stream_damaged(s, w);
 	else
 		w->at = in.at;
+}
+
+/* The records of the packet that are in the part already change what the next ones are relative to,
+ * and nothing else. */
+static void pass_taken(struct spool_stream *s, struct stream_writer *w)
+{
+	const uint8_t *to = w->at + stream_taken_bytes(s, w);
+	uint64_t truncated = s->truncated;
+
+	if (w->over || to == w->at)
+		return;
+	look_again(s, w);
+	stream_apply_waiting(s);
+	s->passing = true;
+	while (!w->over && w->at < to && w->at < w->end && !s->error) {
+		uint8_t tag = *w->at;
+
+		if (!read_due(w) || (tag & SPOOL_EXACT_RECORD && !s->exact))
+			stream_damaged(s, w);
+		else if (tag & SPOOL_EXACT_RECORD)
+			read_exact(s, w, tag);
+		else
+			read_tagged(s, w, tag);
+	}
+	stream_apply_waiting(s);
+	s->passing = false;
+	s->truncated = truncated;
+	if (w->at != to)
+		stream_damaged(s, w);
 }
 
 #define FAST_BYTES 64u /* that must be readable before fields are loaded without a check */

@@ -201,6 +201,20 @@ bool stacks_module_gone(struct spool_stacks *t, uint64_t start, int64_t now_ns)
 	return true;
 }
 
+bool stacks_resume(struct spool_stacks *t)
+{
+	for (uint32_t i = 0; i < t->tables->modules; i++) {
+		const struct recording_module *m = &t->tables->module[i];
+
+		if (m->to_ns == INT64_MAX && m->start < m->end && t->ranges < MOST_RANGES &&
+		    !(carve_out(t, m->start, m->end, m->from_ns) &&
+		      insert_range(t, range_after(t, m->start),
+				   (struct stacks_range){m->start, m->end, i})))
+			return false;
+	}
+	return true;
+}
+
 /* ---- frames ---- */
 
 static bool remember_pending(struct spool_stacks *t, uint64_t address, uint32_t frame)

@@ -63,6 +63,8 @@ struct stacks_module {
 /* False: out of memory. */
 bool stacks_module_seen(struct spool_stacks *t, const struct stacks_module *m, int64_t now_ns);
 bool stacks_module_gone(struct spool_stacks *t, uint64_t start, int64_t now_ns);
+/* To be called first: the tables' modules are those that were mapped and have not gone since. */
+bool stacks_resume(struct spool_stacks *t);
 
 /* One writer's stack, and the cache of its packet. */
 struct stack_frame {

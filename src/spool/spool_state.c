@@ -119,6 +119,22 @@ uint32_t stream_index_thread(struct spool_stream *s, uint32_t tid)
 	return t->index;
 }
 
+void stream_know_thread(struct spool_stream *s, uint32_t index)
+{
+	const struct recording_thread *known = &s->tables->thread[index];
+	struct stream_thread *t = find_named(s, known->tid);
+	size_t size = s->last_keys;
+
+	if (!t || !array_reserve(&s->last_key, &size, index, sizeof(*s->last_key))) {
+		stream_fail(s, MAYFLY_E_MEMORY);
+		return;
+	}
+	s->last_keys = size;
+	s->last_key[index] = 0;
+	t->index = index;
+	t->name = known->name;
+}
+
 /* ---- track events ---- */
 
 void stream_write_track(struct spool_stream *s, const struct trace_track *event)
@@ -131,7 +147,7 @@ void stream_write_track(struct spool_stream *s, const struct trace_track *event)
 
 void stream_hand_track(struct spool_stream *s, struct stream_writer *w, struct trace_track *event)
 {
-	if (s->error)
+	if (s->error || s->passing)
 		return;
 	event->time_ns = stream_moment(s, w->ticks);
 	event->thread = stream_this_thread(s, w);

@@ -19,8 +19,11 @@
 #include "spool/spool_describe.h"
 #include "spool/spool_internal.h"
 
-#define ROUND_RECORDS 262144u /* after about this many, advance() returns once */
-#define INVERSION_NS  1000    /* the largest difference between the ticks of two CPUs */
+#define ROUND_RECORDS 65536u /* after about this many, advance() returns once */
+/* A chunk with this many events is written at the end of a round, rather than full in the midst of
+ * the next one. */
+#define NEARLY_FULL  (TRACE_CHUNK_EVENTS - ROUND_RECORDS)
+#define INVERSION_NS 1000 /* the largest difference between the ticks of two CPUs */
 
 /* ---- who comes next ---- */
 
@@ -91,9 +94,9 @@ static int enqueue(void *context, struct spool_queued *q)
 	struct stream_writer *w = stream_find_writer(s, q->packet->writer);
 	struct spool_queued **place;
 
-	if (!w) {
+	if (!w || stream_has_taken(s, w->number, q->sequence)) {
 		free(q);
-		return MAYFLY_E_MEMORY;
+		return w ? 0 : MAYFLY_E_MEMORY;
 	}
 	if (!w->first) {
 		w->first = w->last = q;
@@ -177,7 +180,7 @@ static int set_up(struct spool_stream *s, const struct spool_source *source)
 	if (error)
 		return error;
 	s->exact = s->header.mode == SPOOL_EXACT;
-	s->beginning_missing = atomic_load(&s->header.consumed_packets) != 0;
+	s->beginning_missing = atomic_load(&s->header.consumed_packets) != 0 && !s->options.resume;
 	packets_begin(&s->packets, source, mapped, &s->header);
 	tick_clock_begin(&s->clock, s->header.clock == SPOOL_CLOCK_TSC, s->header.start_ticks,
 			 s->header.start_mono_ns);
@@ -185,7 +188,9 @@ static int set_up(struct spool_stream *s, const struct spool_source *source)
 	error = spool_describe(source, &s->header, s->beginning_missing, s->tables);
 	if (!error)
 		error = know_modules(s, s->options.before);
-	if (!error)
+	if (!error && s->options.resume)
+		error = stacks_resume(&s->stacks) ? stream_resume(s) : MAYFLY_E_MEMORY;
+	else if (!error)
 		error = stream_inherit(s, s->options.parent);
 	s->options.parent = NULL;
 	if (!error && !s->options.online)
@@ -239,6 +244,24 @@ static int release_packets(struct spool_stream *s)
 	return packets_release(&s->packets, waits ? trace_writer_chunks(s->trace) : UINT64_MAX);
 }
 
+/* To be called between two records, before packets are given back. */
+static int mark_place(struct spool_stream *s)
+{
+	uint64_t chunks;
+	int error;
+
+	if (!s->options.mark || !s->trace)
+		return 0;
+	chunks = trace_writer_chunks(s->trace);
+	if (chunks == s->marks.chunks && trace_writer_waiting(s->trace) < NEARLY_FULL)
+		return 0;
+	error = trace_writer_flush(s->trace);
+	if (!error)
+		error = s->options.mark(s->options.mark_context, s);
+	s->marks.chunks = trace_writer_chunks(s->trace);
+	return error;
+}
+
 /* Takes what is due up to `last`. */
 static bool take_due(struct spool_stream *s, uint64_t last, uint64_t records)
 {
@@ -251,7 +274,9 @@ static bool take_due(struct spool_stream *s, uint64_t last, uint64_t records)
 	s->inversion_ticks = (uint64_t)(INVERSION_NS * s->clock.ticks_per_ns);
 	more = merge_writers(s, last, records);
 	stream_apply_waiting(s);
-	error = release_packets(s);
+	error = s->error ? 0 : mark_place(s);
+	if (!error)
+		error = release_packets(s);
 	if (error)
 		stream_fail(s, error);
 	return more && !s->error && !s->stopped;
@@ -388,6 +413,9 @@ void spool_stream_renumber(struct spool_stream *s, struct trace_writer *writer,
 {
 	s->trace = writer;
 	s->stacks.writer = writer;
+	s->marks.first_serial = trace_writer_allocs(writer);
+	s->marks.chunks = trace_writer_chunks(writer);
+	s->marks.keys = 0;
 	for (size_t i = 0; i < s->live.high; i++) {
 		struct live_block *b = &s->live.block[i];
 
@@ -439,5 +467,7 @@ void spool_stream_close(struct spool_stream *s)
 	free(s->last_key);
 	free(s->note);
 	free(s->ahead.slot);
+	free(s->marks.key);
+	bytes_free(&s->marks.forks_told);
 	free(s);
 }

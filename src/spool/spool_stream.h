@@ -47,6 +47,9 @@ struct spool_ending {	 /* known to the recorder only */
 	uint32_t title_bytes;
 };
 
+struct spool_resume;
+struct spool_stream;
+
 struct spool_stream_options {
 	/* Live watching: the caller gives clock pairs with each round. Else (false) the spool is
 	 * whole and no longer grows: its own clock pairs are collected first. */
@@ -56,8 +59,15 @@ struct spool_stream_options {
 	struct spool_stream *parent;
 	const struct spool_ending *ending; /* of a whole spool, when it is known; or NULL */
 	/* When packets of the spool were consumed before: the trace made of them, for its modules.
-	 * NULL: none were. */
+	 * NULL: none were, or the tables have all of it: see resume. */
 	const struct mayfly_trace *before;
+	/* Where another stream of this spool was (spool_resume.h), whose trace's tables and events the
+	 * tables and the writer have; or NULL. Stays the caller's. Not online. */
+	const struct spool_resume *resume;
+	/* Called when all events that the writer was given are with its sink, before the packets that
+	 * they came from are given back: to keep a spool_resume_step(). 0 or an error. May be NULL. */
+	int (*mark)(void *context, struct spool_stream *s);
+	void *mark_context;
 	/* Packets are done() once they are read, even if their events are not in the sink yet: for
 	 * snapshots, which may be hours apart. */
 	bool release_early;
@@ -68,8 +78,6 @@ struct spool_stream_options {
 	/* Ticks of the only fork to keep; nothing is read after it. 0: none. */
 	uint64_t only_fork;
 };
-
-struct spool_stream;
 
 /* The tables and the writer are the caller's and outlive the stream. The writer's options must be
  * those that spool_stream_writer_options() gave. 0 or a negative enum mayfly_error. A spool that no

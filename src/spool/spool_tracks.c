@@ -413,6 +413,8 @@ void stream_read_track(struct spool_stream *s, struct stream_writer *w, uint8_t 
 	if (in->bad)
 		return;
 	w->ticks = w->due;
+	if (s->passing)
+		return;
 	s->unkept_events += event.type == RECORDING_NONE;
 	if (known && kind == SPOOL_BEGIN)
 		stream_open_begin(s, w, event.type, keep);

@@ -130,7 +130,9 @@ static int copy_alloc(struct thinning *t, const struct cursor_batch *b, size_t i
 static int copy_free(struct thinning *t, const struct cursor_batch *b, size_t i, int64_t time_ns)
 {
 	uint64_t number = thin_map_serial(t->map, b->e.freed[i]);
-	struct trace_block block = {.size = b->freed[i].size, .node = t->node[b->freed[i].node]};
+	struct trace_block block = {.size = b->freed[i].size,
+				    .node = t->node[b->freed[i].node],
+				    .flags = b->freed[i].flags};
 
 	return trace_writer_free(t->to, time_ns, number, &block, b->e.free_thread[i],
 				 b->e.free_flags[i]);

@@ -12,9 +12,9 @@
 
 struct thin_map; /* old serial -> new serial */
 
-/* Copies the events of `trace` to `to`, thinned. `to` is new, of mode MAYFLY_SAMPLED, and has the
- * tables that `trace` was written from; stacks are looked up in them. Each thinning of a trace
- * needs another seed. 0, a negative enum mayfly_error or what the sink said. */
+/* Copies the events of `trace` to `to`, thinned. `to` is new, of mode MAYFLY_SAMPLED unless
+ * interval_log2 is 0, which keeps all, and has the tables that `trace` was written from; stacks are
+ * looked up in them. Each thinning of a trace needs another seed. 0, a negative enum mayfly_error or what the sink said. */
 int trace_thin(const struct mayfly_trace *trace, uint32_t interval_log2, uint64_t seed,
 	       struct trace_writer *to, struct thin_map **map);
 uint64_t thin_map_serial(const struct thin_map *map, uint64_t serial); /* TRACE_THINNED: dropped */

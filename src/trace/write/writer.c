@@ -939,6 +939,11 @@ uint64_t trace_writer_allocs(const struct trace_writer *w)
 	return w->allocs;
 }
 
+size_t trace_writer_waiting(const struct trace_writer *w)
+{
+	return w->batch.events;
+}
+
 struct recording *trace_writer_tables(const struct trace_writer *w)
 {
 	return w->r;

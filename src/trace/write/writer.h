@@ -129,6 +129,8 @@ uint64_t trace_writer_track_bytes(const struct trace_writer *w); /* of them, for
  * over while this was n is in the sink once it is > n. */
 uint64_t trace_writer_chunks(const struct trace_writer *w);
 uint64_t trace_writer_allocs(const struct trace_writer *w);
+/* Events of blocks that were handed over and are not in the sink. */
+size_t trace_writer_waiting(const struct trace_writer *w);
 struct recording *trace_writer_tables(const struct trace_writer *w);
 
 /* A sink into memory. Out of memory is MAYFLY_E_MEMORY. */

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A part and its spool as one recording: see rejoin.h. */
+#include "record/rejoin.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "format/spool_format.h"
+#include "record/keys_file.h"
+#include "trace/read/reader.h"
+#include "trace/rewrite/thin.h"
+
+bool map_whole_file(const char *path, struct mapped_file *map)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct stat st;
+
+	if (fd < 0)
+		return false;
+	map->data = MAP_FAILED;
+	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size > 0) {
+		map->size = (size_t)st.st_size;
+		map->data = mmap(NULL, map->size, PROT_READ, MAP_SHARED, fd, 0);
+	}
+	close(fd);
+	return map->data != MAP_FAILED;
+}
+
+/* FILE.part of FILE.spool, when packets of the spool are in it. NULL: there is none. */
+static char *part_of(const void *spool, size_t size, const char *path)
+{
+	size_t stem = path ? strlen(path) : 0;
+	struct spool_header h;
+	char *part;
+
+	if (size < sizeof(h) || stem < 6 || strcmp(path + stem - 6, ".spool") != 0)
+		return NULL;
+	memcpy(&h, spool, sizeof(h));
+	if (!atomic_load(&h.consumed_packets) ||
+	    asprintf(&part, "%.*s.part", (int)stem - 6, path) < 0)
+		return NULL;
+	return part;
+}
+
+/* Opens as much of the part as FILE.keys goes on from. 0, MAYFLY_E_MEMORY, or another error: it does
+ * not say. */
+static int take_up(struct rejoined *j, const char *part)
+{
+	struct mapped_file keys;
+	char *name = keys_file_name(part);
+	int error = name ? MAYFLY_E_EMPTY : MAYFLY_E_MEMORY;
+
+	if (name && map_whole_file(name, &keys)) {
+		error =
+		    spool_resume_read(&j->resume, keys.data, keys.size, j->part.data, j->part.size);
+		munmap(keys.data, keys.size);
+	}
+	free(name);
+	if (!error)
+		error = mayfly_trace_open(j->part.data, (size_t)j->resume.part_bytes, &j->trace);
+	if (!error)
+		error = spool_resume_blocks(&j->resume, j->trace);
+	if (error) {
+		spool_resume_free(&j->resume);
+		mayfly_trace_close(j->trace);
+		j->trace = NULL;
+	}
+	return error;
+}
+
+int rejoin_open(struct rejoined *j, const void *spool, size_t size, const char *path)
+{
+	char *part = part_of(spool, size, path);
+	int error;
+
+	*j = (struct rejoined){0};
+	if (!part || !map_whole_file(part, &j->part)) {
+		free(part);
+		j->part.data = NULL;
+		return 0;
+	}
+	error = take_up(j, part);
+	free(part);
+	j->goes_on = !error;
+	if (error && error != MAYFLY_E_MEMORY &&
+	    mayfly_trace_open(j->part.data, j->part.size, &j->trace))
+		j->trace = NULL;
+	if (error != MAYFLY_E_MEMORY)
+		return 0;
+	rejoin_close(j);
+	return error;
+}
+
+void rejoin_close(struct rejoined *j)
+{
+	mayfly_trace_close(j->trace);
+	spool_resume_free(&j->resume);
+	if (j->part.data)
+		munmap(j->part.data, j->part.size);
+	*j = (struct rejoined){0};
+}
+
+/* ---- tables ---- */
+
+static uint32_t rejoin_string(struct recording *to, const char *text)
+{
+	return recording_string(to, text, strlen(text));
+}
+
+static bool add_module(struct recording *to, const struct mayfly_module *m)
+{
+	struct recording_module row = {
+	    .path = rejoin_string(to, m->path),
+	    .problem = rejoin_string(to, m->problem),
+	    .build_id_length = (uint32_t)(m->build_id_length < 32 ? m->build_id_length : 32),
+	    .start = m->start,
+	    .end = m->end,
+	    .bias = m->bias,
+	    .from_ns = m->from_ns,
+	    .to_ns = m->to_ns,
+	};
+
+	memcpy(row.build_id, m->build_id, row.build_id_length);
+	return row.path != RECORDING_NONE && row.problem != RECORDING_NONE &&
+	       recording_module(to, &row) != RECORDING_NONE;
+}
+
+static bool add_label_set(struct recording *to, const struct mayfly_label *from, size_t count)
+{
+	struct recording_label label[RECORDING_LABELS];
+
+	for (size_t i = 0; i < count && i < RECORDING_LABELS; i++) {
+		label[i].key = rejoin_string(to, from[i].key);
+		label[i].value = rejoin_string(to, from[i].value);
+		if (label[i].key == RECORDING_NONE || label[i].value == RECORDING_NONE)
+			return false;
+	}
+	return recording_labels(to, label, (uint32_t)count) != RECORDING_NONE;
+}
+
+/* What a writer has written is distinct, so it gets the numbers that it had. */
+int rejoin_tables(const struct rejoined *j, struct recording *to)
+{
+	const struct mayfly_trace *from = j->trace;
+	size_t sets = from->info.label_sets;
+
+	for (size_t i = 0; i < from->info.modules; i++)
+		if (!add_module(to, &from->module[i]))
+			return MAYFLY_E_MEMORY;
+	for (size_t i = 0; i < from->info.threads; i++) {
+		uint32_t name = rejoin_string(to, from->thread[i].name);
+
+		if (name == RECORDING_NONE ||
+		    recording_thread(to, from->thread[i].tid, name) == RECORDING_NONE)
+			return MAYFLY_E_MEMORY;
+	}
+	for (size_t i = 0; i < from->info.frames; i++) {
+		const struct mayfly_frame *f = &from->frame[i];
+
+		if (recording_frame(to, f->kind, f->module, f->address) != i)
+			return MAYFLY_E_DAMAGED;
+	}
+	for (size_t i = 1; i < from->info.nodes; i++)
+		if (recording_node(to, from->node[i].parent, from->node[i].frame) != i)
+			return MAYFLY_E_DAMAGED;
+	for (size_t i = 1; i < sets; i++) {
+		size_t count;
+		const struct mayfly_label *label = mayfly_trace_labels(from, i, &count);
+
+		if (!add_label_set(to, label, count))
+			return MAYFLY_E_MEMORY;
+	}
+	return 0;
+}
+
+int rejoin_events(const struct rejoined *j, struct trace_writer *to)
+{
+	struct thin_map *numbers;
+	int error = trace_thin(j->trace, 0, 0, to, &numbers);
+
+	if (!error)
+		thin_map_free(numbers);
+	return error;
+}
