@@ -25,6 +25,7 @@
  *	settings.c environment.c	the variable MAYFLY; hiding it from the program
  *	spool_file.c spool.c		the mapped file; packets and their writers
  *	names.c labels.c records.c	copies of texts; labels; records about blocks
+ *	fault.c				SIGBUS of the spool
  *	allocator.c			the allocator's own figures
  *	path.c				entering and leaving the sample path
  *	life.c				start, threads, fork
@@ -36,7 +37,7 @@
  *	events/ ocaml/ python/		events and pools; OCaml's heaps; Python's frames and blocks
  *
  * Rules of this folder: no call into the program's malloc on the sample path, no stdio, no loader
- * locks, no threads, no signals. errno is what the real function left. Any failure leads to one
+ * locks, no threads, no signals but that of fault.c. errno is what the real function left. Any failure leads to one
  * state, off (agent_off), in which the hooks only forward.
  */
 #ifndef MAYFLY_AGENT_H

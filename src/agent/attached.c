@@ -23,6 +23,7 @@
 #include "agent/cpu/sys.h"
 #include "agent/environment.h"
 #include "agent/exact.h"
+#include "agent/fault.h"
 #include "agent/hooks.h"
 #include "agent/leave.h"
 #include "agent/life.h"
@@ -220,7 +221,8 @@ static bool make_table(void)
 	    "prctl",	     "posix_spawn", "posix_spawnp", "posix_memalign",
 	    "pvalloc",	     "quick_exit",  "sbrk",	    "syscall",
 	    "free_sized",    "valloc",	    "vfork",	    "free_aligned_sized",
-	    "_Fork",	     "clone"};
+	    "_Fork",	     "clone",	    "sigaction",    "signal",
+	    "sigprocmask",   "pthread_sigmask"};
 
 	if (redirection_count)
 		return true;
@@ -432,6 +434,7 @@ static void undo(void)
 	life_detach();
 	lead_parts_back(PART_FREE, PART_FREE);
 	spool_leave();
+	fault_leave();
 	installed = false;
 }
 

@@ -21,6 +21,7 @@
 #include "agent/cpu/cpu.h"
 #include "agent/cpu/sys.h"
 #include "agent/environment.h"
+#include "agent/fault.h"
 #include "agent/live.h"
 #include "agent/path.h"
 #include "agent/real.h"
@@ -97,6 +98,8 @@ static bool begin(uint32_t *reason, int *error, void (*before)(void))
 	if (before)
 		before();
 	atomic_store(&agent_state, AGENT_ON);
+	if (fault_guard)
+		fault_guard();
 	agent_map_least = agent_config.map_events;
 	if (!walking)
 		agent_off(SPOOL_OFF_LIBC, 0, "this C library has no _dl_find_object (glibc 2.35)");

@@ -91,7 +91,7 @@ static uint8_t *map_window(int fd, uint32_t window)
 /* A negative errno where the file's name is gone, or is another file's by now. */
 static long open_again(void)
 {
-	long fd = sys_openat(AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
+	long fd = sys_openat(AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
 	struct stat now;
 
 	if (sys_failed(fd) || (!sys_failed(sys_fstat((int)fd, &now)) &&
@@ -459,6 +459,25 @@ void spool_file_leave(void)
 	if (spool_header)
 		put_memory_over(spool_header, SPOOL_HEADER_BYTES);
 	agent_unlock(&extend_lock);
+}
+
+bool spool_file_lost(uintptr_t address)
+{
+	size_t bytes = (size_t)window_packets * SPOOL_PACKET_BYTES;
+	bool ours = address - (uintptr_t)spool_header < SPOOL_HEADER_BYTES && spool_header;
+
+	for (uint32_t i = 0; i < WINDOWS && !ours; i++) {
+		uint8_t *window = atomic_load(&windows[i]);
+
+		ours = window && address - (uintptr_t)window < bytes;
+	}
+	/* The windows stay ours: other threads are writing there. */
+	for (uint32_t i = 0; i < WINDOWS && ours; i++)
+		if (atomic_load(&windows[i]))
+			put_memory_over(atomic_load(&windows[i]), bytes);
+	if (ours)
+		put_memory_over(spool_header, SPOOL_HEADER_BYTES);
+	return ours;
 }
 
 void spool_file_forget(void)

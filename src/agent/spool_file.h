@@ -17,6 +17,9 @@ bool spool_file_open_child(uint64_t fork_ticks, uint32_t *reason, int *error);
 /* Memory of nobody's takes the place of all that is mapped: threads may be just writing there. */
 void spool_file_leave(void);
 
+/* The same without waiting, for a fault at this address. False: it is not of the spool. */
+bool spool_file_lost(uintptr_t address);
+
 /* Unmaps all of it; there is no spool then. */
 void spool_file_forget(void);
 

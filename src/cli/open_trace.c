@@ -9,6 +9,7 @@
 #include "fleet/server_url.h"
 #include "record/finalise.h"
 #include "record/live_trace.h"
+#include "record/spool_watch.h"
 #include "symbols/symbols.h"
 #include "trace/write/recording.h"
 #include "spool/spool_packets.h"
@@ -27,12 +28,15 @@
 #include <unistd.h>
 
 /* A mapped file that somebody makes shorter while it is read raises SIGBUS. */
-static void on_bus_error(int signal_number)
+static void on_bus_error(int signal_number, siginfo_t *info, void *context)
 {
 	static const char text[] = "mayfly: the file became shorter while it was read; try again\n";
-	ssize_t written = write(STDERR_FILENO, text, sizeof(text) - 1);
+	ssize_t written;
 
-	(void)signal_number;
+	if (spool_watch_lost_at(info->si_addr))
+		return;
+	written = write(STDERR_FILENO, text, sizeof(text) - 1);
+	(void)signal_number, (void)context;
 	(void)written;
 	_exit(CLI_FAILED);
 }
@@ -90,7 +94,7 @@ static bool read_all(int fd, struct loaded_file *file)
 
 void guard_mapped_files(void)
 {
-	struct sigaction action = {.sa_handler = on_bus_error};
+	struct sigaction action = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO};
 
 	sigaction(SIGBUS, &action, NULL);
 }

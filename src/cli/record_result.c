@@ -165,6 +165,11 @@ void record_say_not_attached(const struct record *r, bool removed)
 {
 	const char *command = r->argv[0];
 
+	if (recorder_is_lost(r->recorder[0])) {
+		cli_error("no trace of %s: somebody emptied '%s', or its disk failed", command,
+			  r->spool);
+		return;
+	}
 	if (!r->program.ordinary)
 		return; /* that has been said before it started */
 	if (removed)

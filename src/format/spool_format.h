@@ -57,6 +57,7 @@ enum spool_off_reason {
 	    5,			/* the program defines malloc itself; the hooks are never called */
 	SPOOL_OFF_FORK = 6,	/* a forked child that is not followed */
 	SPOOL_OFF_DETACHED = 7, /* from a program that runs on */
+	SPOOL_OFF_LOST = 8,	/* the file's pages have gone; no reader finds this in it */
 };
 
 /* How blocks are named. */

@@ -169,8 +169,10 @@ void recorder_remove_spool(const struct recorder *r)
 	const struct stat *ours = &r->spool_file;
 	struct stat now;
 
-	if (!ours->st_ino || lstat(r->spool, &now) ||
-	    (now.st_ino == ours->st_ino && now.st_dev == ours->st_dev))
+	if (!ours->st_ino)
+		spool_remove(r->spool);
+	else if (!lstat(r->spool, &now) && now.st_ino == ours->st_ino &&
+		 now.st_dev == ours->st_dev)
 		unlink(r->spool);
 }
 
@@ -242,6 +244,11 @@ static bool fail(struct recorder *r, int error)
 bool recorder_has_part(const struct recorder *r)
 {
 	return r->part && r->watch.header && atomic_load(&r->watch.header->consumed_packets);
+}
+
+bool recorder_is_lost(const struct recorder *r)
+{
+	return r && r->watch.lost && (r->state == RECORDER_IDLE || r->state == RECORDER_FAILED);
 }
 
 void recorder_drop(struct recorder *r)

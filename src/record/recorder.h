@@ -197,6 +197,9 @@ void recorder_forget(struct recorder *r);
 /* Nothing of it is wanted: removes the part. */
 void recorder_drop(struct recorder *r);
 
+/* The spool is lost, and nothing of it is in a trace. NULL: false. */
+bool recorder_is_lost(const struct recorder *r);
+
 /* Some of the recording is in the part and no longer in the spool. */
 bool recorder_has_part(const struct recorder *r);
 

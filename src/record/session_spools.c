@@ -394,9 +394,7 @@ static void retire(const struct record *r, struct recorder *one, bool last)
 	struct recorder *parent;
 
 	/* It has no header any more when an earlier exec retired it. */
-	if (one->watch.header)
-		spool_glance_at(one->watch.header, &g);
-	else
+	if (!spool_watch_glance(&one->watch, &g))
 		spool_glance(one->spool, &g);
 	wanted |= record_keeps_image(r, &g);
 	one->place.last = last;

@@ -89,16 +89,14 @@ bool record_collect_pieces(struct record *r, struct pieces *list)
 	struct recorder *first = record_find(r, r->spool);
 	struct spool_list others;
 	struct spool_glance g;
-	bool good = true, there;
+	bool good = true;
 
 	*list = (struct pieces){0};
 	if (!spool_list_read(&others, r->file))
 		return false;
-	/* Its file may be gone, or another one by now. */
-	there = first && first->watch.header;
-	if (there)
-		spool_glance_at(first->watch.header, &g);
-	if ((there || spool_glance(r->spool, &g)) && g.state != SPOOL_WAITING) {
+	/* The file may be another one by now, or gone. */
+	if (((first && spool_watch_glance(&first->watch, &g)) || spool_glance(r->spool, &g)) &&
+	    g.state != SPOOL_WAITING && !recorder_is_lost(first)) {
 		good = add_piece(list, strdup(r->spool), r->child.pid, 0, &g);
 		if (good)
 			list->piece[0].recorder = first;
@@ -448,7 +446,7 @@ bool record_finalise_pieces(struct record *r, struct pieces *list)
 		if (!p->kept && p->recorder)
 			recorder_remove_spool(p->recorder);
 		else if (!p->kept)
-			unlink(p->spool);
+			spool_remove(p->spool);
 	}
 	return all;
 }

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -188,6 +189,101 @@ static void *map_part(const struct spool_watch *w, off_t offset, size_t bytes)
 	return map;
 }
 
+/* ---- spools that go ---- */
+
+static struct spool_watch *all_open;
+
+static void put_zeros_over(void *map, size_t bytes)
+{
+	mmap(map, bytes, PROT_READ | PROT_WRITE,
+	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
+static bool is_mapped_at(const struct spool_watch *w, uintptr_t address)
+{
+	if (address - (uintptr_t)w->header < SPOOL_HEADER_BYTES)
+		return true;
+	for (size_t i = 0; i < w->windows; i++)
+		if (w->window[i] && address - (uintptr_t)w->window[i] < WINDOW_BYTES)
+			return true;
+	return false;
+}
+
+bool spool_watch_lost_at(const void *address)
+{
+	struct spool_watch *w = all_open;
+
+	while (w && !is_mapped_at(w, (uintptr_t)address))
+		w = w->next;
+	if (!w)
+		return false;
+	w->lost = true;
+	for (size_t i = 0; i < w->windows; i++)
+		if (w->window[i])
+			put_zeros_over(w->window[i], WINDOW_BYTES);
+	put_zeros_over(w->header, SPOOL_HEADER_BYTES);
+	return true;
+}
+
+static void spool_bus_error(int number, siginfo_t *info, void *context)
+{
+	(void)context;
+	if (!spool_watch_lost_at(info->si_addr))
+		signal(number, SIG_DFL); /* it happens again */
+}
+
+/* Commands that have a handler of their own ask us there. */
+static void guard(struct spool_watch *w)
+{
+	struct sigaction action = {.sa_sigaction = spool_bus_error, .sa_flags = SA_SIGINFO}, now;
+
+	w->next = all_open;
+	all_open = w;
+	if (!sigaction(SIGBUS, NULL, &now) && now.sa_handler == SIG_DFL)
+		sigaction(SIGBUS, &action, NULL);
+}
+
+static void unguard(const struct spool_watch *w)
+{
+	struct spool_watch **place = &all_open;
+
+	while (*place && *place != w)
+		place = &(*place)->next;
+	if (*place)
+		*place = w->next;
+}
+
+bool spool_watch_glance(const struct spool_watch *w, struct spool_glance *g)
+{
+	static const char text[] =
+	    "somebody emptied the spool, or its disk failed: what it held is lost";
+
+	if (!w->header)
+		return false;
+	if (!w->lost)
+		spool_glance_at(w->header, g);
+	if (!w->lost) /* meanwhile neither */
+		return true;
+	*g = w->last;
+	g->state = SPOOL_OFF;
+	snprintf(g->off_text, sizeof(g->off_text), "%s", text);
+	return g->pid != 0;
+}
+
+/* Whether all that the agent may write to is there. */
+static bool is_whole(struct spool_watch *w)
+{
+	struct stat st;
+	uint64_t packets = atomic_load(&w->header->packets_reserved);
+
+	if (!w->lost && ((!fstat(w->fd, &st) && st.st_size < packets_end(packets)) ||
+			 memcmp(w->header->magic, SPOOL_MAGIC, sizeof(w->header->magic))))
+		spool_watch_lost_at(w->header);
+	if (!w->lost)
+		spool_glance_at(w->header, &w->last);
+	return !w->lost;
+}
+
 static int map_header(struct spool_watch *w)
 {
 	void *map = map_part(w, 0, SPOOL_HEADER_BYTES);
@@ -195,6 +291,7 @@ static int map_header(struct spool_watch *w)
 	if (!map)
 		return errno;
 	w->header = map;
+	guard(w);
 	w->begun_at = now_ns();
 	w->wait_ms = 1;
 	return 0;
@@ -390,11 +487,13 @@ static uint64_t measure(struct spool_watch *w)
 int spool_watch_tick(struct spool_watch *w)
 {
 	struct spool_header *h = w->header;
-	uint64_t used = measure(w), ahead = w->least_ahead;
-	uint64_t claimed = atomic_load(&h->packets_claimed);
-	uint64_t reserved, available;
+	uint64_t used, ahead = w->least_ahead, claimed, reserved, available;
 	int error = 0;
 
+	if (!is_whole(w))
+		return 0;
+	used = measure(w);
+	claimed = atomic_load(&h->packets_claimed);
 	if (ahead < 2 * used && used < UINT32_MAX)
 		ahead = 2 * used;
 	if (atomic_load(&h->state) != SPOOL_RUNNING)
@@ -428,6 +527,7 @@ int spool_watch_tick(struct spool_watch *w)
 
 void spool_watch_close(struct spool_watch *w)
 {
+	unguard(w);
 	for (size_t i = 0; i < w->windows; i++)
 		if (w->window[i])
 			munmap(w->window[i], WINDOW_BYTES);
@@ -477,6 +577,22 @@ bool spool_glance(const char *path, struct spool_glance *g)
 	if (good)
 		spool_glance_at(&h, g);
 	return good;
+}
+
+void spool_remove(const char *path)
+{
+	static const char zeros[sizeof(SPOOL_MAGIC) - 1];
+	char begin[sizeof(zeros)] = {0};
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	ssize_t got;
+
+	if (fd < 0)
+		return;
+	got = pread(fd, begin, sizeof(begin), 0);
+	close(fd);
+	if (got >= 0 &&
+	    (!memcmp(begin, zeros, sizeof(begin)) || !memcmp(begin, SPOOL_MAGIC, sizeof(begin))))
+		unlink(path);
 }
 
 const char *spool_base_name(const char *path)

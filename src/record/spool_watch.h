@@ -37,6 +37,20 @@ struct spool_settings {
 	uint64_t max_packets; /* 0: no limit */
 };
 
+/* What the header of a spool says; for the recorder's messages. */
+struct spool_glance {
+	uint32_t state, image;
+	pid_t pid;		/* as the process itself has it */
+	uint32_t pid_namespace; /* inode of its PID namespace; 0: not known */
+	int64_t start_mono_ns;
+	uint64_t samples, dropped; /* of this image */
+	uint64_t begun;		   /* packets */
+	uint64_t fork_ticks;
+	bool exact;
+	int64_t live_bytes;
+	char off_text[sizeof(((struct spool_header *)0)->off_text)];
+};
+
 struct spool_watch {
 	int fd;
 	struct spool_header *header; /* mapped: shared with the agent; NULL: not open */
@@ -55,7 +69,19 @@ struct spool_watch {
 	size_t holes, hole_room;
 	uint8_t *in_hole; /* for each packet a bit */
 	size_t in_hole_bytes;
+	struct spool_glance last; /* what the header said when last looked at */
+	/* The file was made shorter, or cannot be read: zeros are mapped in its place, and nothing more
+	 * comes from it. */
+	volatile bool lost;
+	struct spool_watch *next; /* of all that are open */
 };
+
+/* For a handler of SIGBUS: the fault at this address was in a spool, and will not happen again. False: it
+ * was none of ours. */
+bool spool_watch_lost_at(const void *address);
+
+/* What the header says; of a spool that is lost, what it said last. False: nothing. */
+bool spool_watch_glance(const struct spool_watch *w, struct spool_glance *g);
 
 /* Makes the spool of a recording, empty and with some packets reserved. 0 or an errno; EEXIST when
  * there is a file of that name. */
@@ -82,23 +108,12 @@ void spool_watch_punch(struct spool_watch *w, uint64_t index);
 
 void spool_watch_close(struct spool_watch *w);
 
-/* What the header of a spool says; for the recorder's messages. */
-struct spool_glance {
-	uint32_t state, image;
-	pid_t pid;		/* as the process itself has it */
-	uint32_t pid_namespace; /* inode of its PID namespace; 0: not known */
-	int64_t start_mono_ns;
-	uint64_t samples, dropped; /* of this image */
-	uint64_t begun;		   /* packets */
-	uint64_t fork_ticks;
-	bool exact;
-	int64_t live_bytes;
-	char off_text[sizeof(((struct spool_header *)0)->off_text)];
-};
-
 /* samples and live_bytes are 0 in exact mode, where only the reader of the packets knows them. */
 bool spool_glance(const char *path, struct spool_glance *g); /* false: not a spool */
 void spool_glance_at(const struct spool_header *h, struct spool_glance *g);
+
+/* Removes a spool, or what is left of one; a file of another kind that has its name stays. */
+void spool_remove(const char *path);
 
 const char *spool_base_name(const char *path);
 

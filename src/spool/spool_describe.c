@@ -28,6 +28,7 @@ static const char *off_reason_text(uint32_t reason)
 	    [SPOOL_OFF_OWN_MALLOC] = "the program has its own malloc",
 	    [SPOOL_OFF_FORK] = "forked children are not followed",
 	    [SPOOL_OFF_DETACHED] = "mayfly was detached; the program ran on",
+	    [SPOOL_OFF_LOST] = "the spool was emptied, or its disk failed",
 	};
 
 	return text[reason < sizeof(text) / sizeof(*text) ? reason : 0];
