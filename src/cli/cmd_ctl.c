@@ -12,6 +12,7 @@
 
 #include "cli/carriers.h"
 #include "cli/interval.h"
+#include "cli/open_trace.h"
 #include "cli/option_table.h"
 #include "cli/output.h"
 #include "cli/print_json.h"
@@ -200,9 +201,10 @@ static bool find_recording(struct ctl *c, const char *named)
 /* Steers the recording that c->spool names. */
 static int steer(struct ctl *c, enum ctl_action action, const char *value)
 {
-	int error = spool_control_open(&c->control, c->spool, action <= CTL_INTERVAL);
-	int status;
+	int error, status;
 
+	guard_mapped_files();
+	error = spool_control_open(&c->control, c->spool, action <= CTL_INTERVAL);
 	if (error)
 		status = cli_error("%s: %s", c->spool,
 				   error == EINVAL ? "not a spool of this version of mayfly"

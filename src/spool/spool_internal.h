@@ -3,11 +3,12 @@
  * What the parts of the stream share. See spool_stream.h for what it does.
  *
  *	spool_stream.c	 the spool; rounds: who comes next
+ *	stream_resume.c	 going on after the reader was killed
  *	spool_records.c	 one writer's records, one after the other
  *	spool_tracks.c	 types, labels, track events; what the recorder notes itself
  *	open_spans.c	 which spans are open
  *	spool_blocks.c	 allocations and frees; what is live; forks
- *	stream_resume.c	 what is needed to go on after the reader was killed
+ *	stream_keys.c	 keys of blocks for stream_resume.c
  *	spool_state.c	 writers and threads by their numbers
  *
  * Each uses only those below it.
@@ -220,6 +221,18 @@ bool stream_next_record(struct spool_stream *s, struct stream_writer *w);
 bool stream_run_writer(struct spool_stream *s, struct stream_writer *w, uint64_t last,
 		       uint64_t *records);
 
+/* ---- stream_keys.c ---- */
+
+/* Keys that are written one after the other. */
+struct stream_key_out {
+	struct bytes *to;
+	uint64_t serial, turned;
+};
+void stream_put_key(struct stream_key_out *o, uint64_t serial, uint64_t key);
+
+void stream_note_key(struct spool_stream *s, const struct live_block *b);
+void stream_note_fork(struct spool_stream *s, const struct stream_fork *f);
+
 /* ---- spool_blocks.c ---- */
 
 /* Applies the waiting events. To be called before anything that depends on them. */
@@ -267,8 +280,6 @@ static inline uint64_t stream_id_key(uint64_t id)
 
 /* ---- stream_resume.c ---- */
 
-void stream_note_key(struct spool_stream *s, const struct live_block *b);
-void stream_note_fork(struct spool_stream *s, const struct stream_fork *f);
 /* Takes up options.resume. */
 int stream_resume(struct spool_stream *s);
 /* All of this packet is in the part; else, the bytes of the writer's current one that are. */

@@ -8,49 +8,6 @@
 
 #include "spool/spool_internal.h"
 
-/* ---- keys of new blocks ---- */
-
-void stream_note_key(struct spool_stream *s, const struct live_block *b)
-{
-	struct stream_marks *m = &s->marks;
-
-	assert(b->serial == m->first_serial + m->keys);
-	if (!array_reserve(&m->key, &m->key_room, m->keys, sizeof(*m->key)))
-		stream_fail(s, MAYFLY_E_MEMORY);
-	else
-		m->key[m->keys++] = b->key;
-}
-
-struct key_out {
-	struct bytes *to;
-	uint64_t serial, turned;
-};
-
-static void put_key(struct key_out *o, uint64_t serial, uint64_t key)
-{
-	uint64_t turned = SPOOL_TURN(key);
-
-	bytes_put_u(o->to, serial - o->serial);
-	bytes_put_s(o->to, (int64_t)(turned - o->turned));
-	o->serial = serial;
-	o->turned = turned;
-}
-
-void stream_note_fork(struct spool_stream *s, const struct stream_fork *f)
-{
-	struct key_out o = {.to = &s->marks.forks_told};
-	size_t blocks = 0;
-
-	for (size_t i = 0; i < f->blocks; i++)
-		blocks += f->block[i].serial != LIVE_THINNED;
-	bytes_put_u(o.to, f->ticks);
-	bytes_put_u(o.to, blocks);
-	for (size_t i = 0; i < f->blocks; i++)
-		if (f->block[i].serial != LIVE_THINNED)
-			put_key(&o, f->block[i].serial, f->block[i].key);
-	s->marks.forks++;
-}
-
 /* ---- a step ---- */
 
 static void put_places(struct spool_stream *s, bool whole, struct bytes *to)
@@ -93,7 +50,7 @@ static void put_all_keys(struct spool_stream *s,
 			 struct bytes *to)
 {
 	struct resume_key *key = malloc((s->live.used + 1) * sizeof(*key));
-	struct key_out o = {.to = to};
+	struct stream_key_out o = {.to = to};
 	size_t keys = 0;
 
 	if (!key) {
@@ -112,7 +69,7 @@ static void put_all_keys(struct spool_stream *s,
 	qsort(key, keys, sizeof(*key), compare_keys);
 	bytes_put_u(to, keys);
 	for (size_t i = 0; i < keys; i++)
-		put_key(&o, key[i].serial, key[i].key);
+		stream_put_key(&o, key[i].serial, key[i].key);
 	s->marks.told_serial = o.serial;
 	free(key);
 }
@@ -121,7 +78,7 @@ static void put_all_keys(struct spool_stream *s,
 static void put_new_keys(struct spool_stream *s, struct bytes *to)
 {
 	struct stream_marks *m = &s->marks;
-	struct key_out o = {.to = to, .serial = m->told_serial};
+	struct stream_key_out o = {.to = to, .serial = m->told_serial};
 	size_t keys = 0;
 
 	for (size_t i = 0; i < m->keys; i++)
@@ -129,7 +86,7 @@ static void put_new_keys(struct spool_stream *s, struct bytes *to)
 	bytes_put_u(to, keys);
 	for (size_t i = 0; i < m->keys; i++)
 		if (m->key[i])
-			put_key(&o, m->first_serial + i, m->key[i]);
+			stream_put_key(&o, m->first_serial + i, m->key[i]);
 	m->told_serial = o.serial;
 }
 
