@@ -171,8 +171,7 @@ void recorder_remove_spool(const struct recorder *r)
 
 	if (!ours->st_ino)
 		spool_remove(r->spool);
-	else if (!lstat(r->spool, &now) && now.st_ino == ours->st_ino &&
-		 now.st_dev == ours->st_dev)
+	else if (!lstat(r->spool, &now) && now.st_ino == ours->st_ino && now.st_dev == ours->st_dev)
 		unlink(r->spool);
 }
 

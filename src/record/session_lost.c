@@ -3,6 +3,7 @@
  * mayfly attach: what a recorder that has died has left of the process.
  *
  *	FILE.part	what it had read of the spool, if it was much
+ *	FILE.keys	how the two belong together
  *	FILE.spool	the rest, unless somebody has removed it
  */
 #include "record/session.h"
@@ -12,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "record/keys_file.h"
 
 #define MOST_OLD 1000 /* names */
 
@@ -73,6 +76,18 @@ static char *free_spool_name(const struct record *r)
 	return NULL;
 }
 
+/* With its keys, without which it could not be read as one recording with the spool. */
+static bool move_part(const char *part, const char *new_part)
+{
+	char *keys = keys_file_name(part), *new_keys = keys_file_name(new_part);
+	bool good = keys && new_keys && (!rename(keys, new_keys) || errno == ENOENT) &&
+		    !rename(part, new_part);
+
+	free(keys);
+	free(new_keys);
+	return good;
+}
+
 /* *spool and *part, where they are not NULL, get other names. */
 static bool move_aside(const struct record *r, char **spool, char **part)
 {
@@ -80,8 +95,8 @@ static bool move_aside(const struct record *r, char **spool, char **part)
 	char *new_part = new_spool ? record_part_name(new_spool) : NULL;
 	bool good = new_spool && new_part;
 
-	good =
-	    good && !(*part && rename(*part, new_part)) && !(*spool && rename(*spool, new_spool));
+	good = good && (!*part || move_part(*part, new_part)) &&
+	       !(*spool && rename(*spool, new_spool));
 	if (!good) {
 		record_say(r, "cannot rename '%s', which a recorder that has died has left: %s",
 			   r->spool, strerror(errno));
