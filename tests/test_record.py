@@ -781,7 +781,8 @@ def term_ends_program_and_is_recorded():
 
 @case
 def signal_state_is_preserved():
-    """What mayfly was started with: ignored and blocked signals."""
+    """What mayfly was started with: ignored and blocked signals. /proc alone shows the agent's handler of
+    SIGBUS, which no call of the program's sees (SECURITY.md)."""
     def setup():
         for number in (signal.SIGHUP, signal.SIGINT, signal.SIGCHLD, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_IGN)
@@ -791,7 +792,9 @@ def signal_state_is_preserved():
         command = ["grep", "-E", "^Sig(Blk|Ign|Cgt)", "/proc/self/status"]
         plain = run(command, preexec_fn=setup)
         watched = record(command, here / "t.mayfly", preexec_fn=setup)
-        same((watched.code, watched.out), (0, plain.out))
+        caught = re.search(rb"SigCgt:\t([0-9a-f]{16})", plain.out).group(1)
+        ours = b"%016x" % (int(caught, 16) | 1 << signal.SIGBUS - 1)
+        same((watched.code, watched.out), (0, plain.out.replace(b"SigCgt:\t" + caught, b"SigCgt:\t" + ours)))
 
 
 @case
