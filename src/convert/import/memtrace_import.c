@@ -263,12 +263,13 @@ static void set_size(struct memtrace_input *c, struct trace_block *b,
 {
 	bool heap = e->source != MEMTRACE_EXTERNAL;
 	bool bare = heap && c->exact && e->length && e->samples == e->length;
-	int64_t words = e->length + (heap && !bare);
+	int64_t words = e->length + (heap && !bare), most = words ? words : 1;
 
 	b->size = (uint64_t)words * (c->info->word_size / 8);
 	if (bare)
 		b->flags |= MAYFLY_FLAG_NO_HEADER;
-	c->weighted |= c->exact && e->samples != (words ? words : 1);
+	/* mayfly's OCaml library samples the bytes outside the heap, whose last word need not be full. */
+	c->weighted |= c->exact && (e->samples > most || e->samples < most - !heap);
 }
 
 static int memtrace_add_block(struct memtrace_input *c, struct path *path,
