@@ -58,13 +58,20 @@ static int sign_at(const char *at, size_t size)
 	return at[SIGN_BYTES - 1] - 'a';
 }
 
+/* By the first one. */
+static size_t character_bytes(const char *at)
+{
+	const unsigned char first = (unsigned char)*at;
+
+	return first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc2 ? 2 : 1;
+}
+
 /* Whether more bytes could make these a sign, or a character. */
 static bool is_begin(const char *at, size_t size)
 {
-	const unsigned char first = (unsigned char)*at;
-	size_t all = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc2 ? 2 : 1;
+	size_t all = character_bytes(at);
 
-	if (first == '\033')
+	if (*at == '\033')
 		return size < SIGN_BYTES &&
 		       memcmp(at + 1, key, size - 1 < KEY_BYTES ? size - 1 : KEY_BYTES) == 0;
 	for (size_t i = 1; i < size && i < all; i++)
@@ -93,8 +100,8 @@ static size_t pass_one(const char *at, size_t size, bool last, char *to, size_t 
 		return 0;
 	to[(*used)++] = '?';
 	/* A character that is not shown is one mark. */
-	for (length = 1; length < size && length < 4; length++)
-		if (((unsigned char)at[length] & 0xc0) != 0x80 || (unsigned char)*at < 0xc2)
+	for (length = 1; length < size && length < character_bytes(at); length++)
+		if (((unsigned char)at[length] & 0xc0) != 0x80)
 			break;
 	return length;
 }
