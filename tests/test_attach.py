@@ -273,6 +273,27 @@ def attach_after_a_dead_recorder(how):
             check(list(where)[-1].encode() in err, "it does not say where", err)
 
 
+@case
+def a_lost_part_keeps_its_keys():
+    """Renamed, the part and the spool of a recorder that died are one recording all the same."""
+    need_attach()
+    with Folder() as here, told() as p:
+        recorder = recorder_of(p.process, "-x", "-o", here / "t.mayfly")
+        p.tell("-", 1000000)
+        wait_until(lambda: os.path.exists(here / "t.mayfly.keys") and os.path.getsize(here / "t.mayfly.part"), "the part")
+        die(recorder)
+        p.tell("-", 5)
+        recorder = recorder_of(p.process, "-x", "-o", here / "t.mayfly")
+        p.tell("a", 2)
+        same(run([MAYFLY, "detach", str(p.process.pid)]).code, 0)
+        recorder.communicate()
+        same([os.path.basename(name) for name in here.files()],
+             ["t.mayfly"] + ["t.old.mayfly." + ending for ending in ("keys", "part", "spool")])
+        same(allocated_of(here / "t.old.mayfly.spool")["churn"], 1000005)
+        same(run([MAYFLY, "merge", "-o", here / "t.old.mayfly", here / "t.old.mayfly"]).code, 0)
+        same(allocated_of(here / "t.old.mayfly")["churn"], 1000005)
+
+
 @cases(["attach", "record"])
 def files_of_a_recording_that_goes_on(command):
     """--force does not take them."""
