@@ -2,10 +2,8 @@
 /* A recording that still goes on: see live_trace.h. */
 #include "record/live_trace.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +15,7 @@
 #include "record/finalise.h"
 #include "record/late_names.h"
 #include "record/part.h"
+#include "record/spool_recorder.h"
 #include "record/spool_watch.h"
 #include "spool/spool_packets.h"
 #include "stream/clock.h"
@@ -156,9 +155,9 @@ static bool is_consumed(const struct spool_header *h)
 
 static bool has_recorder(const struct spool_header *h)
 {
-	pid_t recorder = (pid_t)atomic_load(&h->recorder_pid);
+	pid_t recorder;
 
-	return recorder > 0 && (!kill(recorder, 0) || errno == EPERM);
+	return spool_recorder_of(h, &recorder) == SPOOL_RECORDER_LIVES;
 }
 
 bool live_trace_recorded(const void *data, size_t size)
