@@ -50,9 +50,10 @@ static bool read_rate(const char *text, double *rate)
 	return number_read(text, strlen(text), rate) && *rate >= 1e-11 && *rate <= 1;
 }
 
+/* 0 is a wrong number where another number would be right. */
 static bool is_off(const char *text)
 {
-	return yes_or_no(text, strlen(text)) == 0;
+	return yes_or_no(text, strlen(text)) == 0 && strcmp(text, "0") != 0;
 }
 
 /* "off", a rate, or nothing, which asks for the default. */

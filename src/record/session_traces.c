@@ -82,6 +82,17 @@ static bool add_entry(struct record *r, struct pieces *list, const struct spool_
 	return true;
 }
 
+/* The spool may be gone, and still be read; but without its folder the trace has no place. */
+static bool folder_is_gone(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char *folder = slash && slash > path ? strndup(path, (size_t)(slash - path)) : NULL;
+	bool gone = folder && access(folder, F_OK);
+
+	free(folder);
+	return gone;
+}
+
 /* All spools of this recording that an agent has taken: those of the program first, in the order of
  * its images, then those of each child. */
 bool record_collect_pieces(struct record *r, struct pieces *list)
@@ -96,7 +107,7 @@ bool record_collect_pieces(struct record *r, struct pieces *list)
 		return false;
 	/* The file may be another one by now, or gone. */
 	if (((first && spool_watch_glance(&first->watch, &g)) || spool_glance(r->spool, &g)) &&
-	    g.state != SPOOL_WAITING && !recorder_is_lost(first)) {
+	    g.state != SPOOL_WAITING && !recorder_is_lost(first) && !folder_is_gone(r->spool)) {
 		good = add_piece(list, strdup(r->spool), r->child.pid, 0, &g);
 		if (good)
 			list->piece[0].recorder = first;
