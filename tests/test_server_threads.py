@@ -23,9 +23,8 @@ def watched(trace):
         check(result.code == 0, result.out.decode(errors="replace")[-6000:], result.err.decode(errors="replace")[-4000:])
 
 
-@cases(["exact", "made-exact-events", "made-groups", "ocaml", "snapshots", "v1-exact"])
+@cases([name for name in GOLDEN if not name.startswith("v1-")])  # which are refused
 def golden(name):
-    check(name in GOLDEN, name)
     watched(os.path.join(SOURCE, "tests", "golden", name + ".mayfly"))
 
 

@@ -7,6 +7,8 @@
 
 #include <math.h>
 
+#include "query/log_gamma.h"
+
 /* ---- sums ---- */
 
 void tally_add(struct tally *t, enum mayfly_sampler sampler, double interval, uint64_t size,
@@ -101,7 +103,7 @@ void tally_merge(struct tally *into, const struct tally *from)
 /* The density times x: x^a e^-x / Gamma(a). */
 static double gamma_front(double a, double x)
 {
-	return exp(a * log(x) - x - lgamma(a));
+	return exp(a * log(x) - x - log_gamma(a));
 }
 
 /* P(a, x), the lower tail: its power series, good for x < a + 1. */
@@ -182,7 +184,7 @@ static double gamma_start(double q, double z, double a)
 	/* Wilson and Hilferty: the cube root of a gamma variable is about normal. */
 	if (c > 0.2)
 		return a * c * c * c;
-	return exp((log(q) + lgamma(a + 1)) / a); /* P = x^a / Gamma(a + 1) near zero */
+	return exp((log(q) + log_gamma(a + 1)) / a); /* P = x^a / Gamma(a + 1) near zero */
 }
 
 double gamma_quantile(double q, double a)

@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+#include "query/log_gamma.h"
+
 #define TERMS_MOST 10000
 
 /* The continued fraction 8.17.22 by Lentz's method, good for x < (a + 1) / (a + b + 2). */
@@ -37,7 +39,7 @@ static double beta_share(double x, double y, double a, double b)
 
 	if (x <= 0 || y <= 0)
 		return x <= 0 ? 0 : 1;
-	front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log(y));
+	front = exp(log_gamma(a + b) - log_gamma(a) - log_gamma(b) + a * log(x) + b * log(y));
 	if (x < (a + 1) / (a + b + 2))
 		return front * beta_fraction(x, a, b) / a;
 	return 1 - front * beta_fraction(y, b, a) / b;
