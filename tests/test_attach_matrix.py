@@ -7,7 +7,7 @@ import os
 import random
 import shutil
 
-from harness import Folder, Skip, cases, check, info, main, need, program, run, same
+from harness import TIMEOUT, Folder, Skip, cases, check, info, main, need, program, run, same
 from attaching import EXACT, SAMPLED, Subject, need_attach, source
 
 ROUNDS = int(os.environ.get("MAYFLY_ROUNDS", "1"))
@@ -94,9 +94,13 @@ def spool_replaced(s):
 
 
 def spool_truncated(s):
+    """The recorder ends by itself."""
     s.attach()
     os.truncate(s.spool(), 0)
     s.work(3)
+    err = s.recorder.communicate(timeout=TIMEOUT)[1]
+    check(s.recorder.returncode in (0, 1) and err.count(b"\n") == 1 and b"emptied" in err, s.recorder.returncode, err)
+    s.recorder = None
 
 
 def disk_full(s):

@@ -105,13 +105,20 @@ static int say_failed(const struct attach_command *a, const char *what, const ch
 
 /* ---- the recording ---- */
 
-/* Where the process writes now: each exec begins another spool. */
-static char *newest_spool(const struct record *r)
+/* Of the spool to which the process writes now: each exec begins another one. NULL: there is none so far. */
+static const struct recorder *newest_recorder(const struct record *r)
 {
 	for (size_t i = r->recorders; i--;)
 		if (r->recorder[i]->pid == r->child.pid)
-			return r->recorder[i]->spool;
-	return r->spool;
+			return r->recorder[i];
+	return NULL;
+}
+
+static char *newest_spool(const struct record *r)
+{
+	const struct recorder *newest = newest_recorder(r);
+
+	return newest ? newest->spool : r->spool;
 }
 
 /* The agent has put its settings into the environment of the program that an exec began, and so comes
@@ -146,6 +153,14 @@ static bool has_left(const struct attach_command *a)
 	return spool_glance(e.path, &e.glance) && !spool_in_use(&e) && !comes_back(a);
 }
 
+/* Somebody has emptied the spool, or its disk has failed: the agent is off, or will be. */
+static bool spool_is_lost(const struct record *r)
+{
+	const struct recorder *newest = newest_recorder(r);
+
+	return newest && newest->watch.lost;
+}
+
 static void watch(struct attach_command *a)
 {
 	struct record *r = &a->command.record;
@@ -164,7 +179,7 @@ static void watch(struct attach_command *a)
 		wait = (int)record_serve(r);
 		if (progress)
 			record_show_progress(&a->command);
-		if (has_left(a))
+		if (has_left(a) || spool_is_lost(r))
 			break;
 	}
 	record_clear_progress(&a->command);
