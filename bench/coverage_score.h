@@ -36,7 +36,7 @@ struct coverage_sheet {
 	struct coverage_bias bias[COVERAGE_METRICS][COVERAGE_FIGURES][2]; /* rows, total */
 	/* The relative errors of totals: their sum over scenarios, and the number of scenarios. */
 	double off[COVERAGE_METRICS][COVERAGE_FIGURES];
-	/* Of a scenario: the lowest total of all runs, as a share of the true one. */
+	/* The lowest total of all runs of a scenario, as a share of the true one. */
 	double least[COVERAGE_METRICS][COVERAGE_FIGURES];
 	double scenarios;
 };

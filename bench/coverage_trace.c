@@ -181,7 +181,7 @@ static int32_t take(struct recorder *c, const struct coverage_block *b, uint64_t
 			    BIAS + c->s->site_address[c->s->stack[b->stack].site] + 1);
 }
 
-/* Of the thread's allocations so far. */
+/* How far the thread has come, as its sampler counts allocations. */
 static uint64_t position_of(const struct recorder *c, uint32_t thread)
 {
 	return c->run->sampler == ESTIMATE_WORDS ? c->words[thread].position

@@ -133,8 +133,8 @@ const steps = {
 	/** The number of columns that a grid is laid out in. */
 	columns: (selector) => page.locator(selector).first().evaluate((grid) =>
 		getComputedStyle(grid).gridTemplateColumns.split(" ").length),
-	/** Of each table: what it is called, how many rows are drawn, whether others are not, and the part of
-	 * its width in sight that its names have. */
+	/** For each table: its name, how many rows are drawn, whether others are not, and the share of its visible
+	 * width that its names have. */
 	tables: () => page.locator("main table").evaluateAll((all) => all.map((table) => {
 		const heads = [...table.querySelectorAll("thead th")];
 		const names = table.matches(".heat-functions") ? heads[0] : heads.at(-1);

@@ -400,7 +400,7 @@ static void put_figures(const struct mayfly_trace *t, bool names, struct bytes *
 
 /* ---- what is expected ---- */
 
-/* Of the trace without damage, doc/FORMAT.md says so: 3.18. */
+/* Whether a reader answers everything else without such a chunk: the list in doc/FORMAT.md, 3.18. */
 static bool can_do_without(const struct file *f, uint32_t type)
 {
 	static const uint32_t types[] = {

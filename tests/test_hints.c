@@ -92,7 +92,7 @@ static void imports(void)
 	CHECK(!hints_say(&(struct look){.memtrace_version = 2}, "JIT"));
 }
 
-/* Of an imported file's code, only what has a build-id can get names. */
+/* An imported file's code can get names only where it has a build-id. */
 static void names(void)
 {
 	const struct look recorded = {.module = "/opt/demo"};

@@ -791,7 +791,7 @@ static double variance_of(const struct made *m)
 	return error * error;
 }
 
-/* Of what strata take off a variance, n samples may count on this share. */
+/* Strata lower a variance; with n samples, at least this share of the reduction is to be expected. */
 static double counted_on(double n)
 {
 	return 1 - pow(3 / n, 1.5);

@@ -152,7 +152,7 @@ static bool can_plan(const struct mayfly_trace *trace)
 	return !info->absent && !info->snapshot_ns && !info->ocaml_interval_bytes;
 }
 
-/* Of the traces, as they were recorded. */
+/* The larger interval of the trace and its baseline, as they were recorded. */
 static uint64_t coarsest(const struct limit *limit, const struct limit_case *c)
 {
 	uint64_t interval = mayfly_trace_info(c->trace)->interval_bytes, other;

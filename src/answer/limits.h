@@ -72,8 +72,8 @@ struct limit {
 	struct mayfly_result *result; /* rows are of one of these */
 	struct trace_diff *growth;
 
-	/* Of limit_plan(), if `planned`: sees_from with each interval, and the coarsest that would decide;
-	 * LIMIT_INTERVALS: none, only a record of every allocation would. */
+	/* If `planned`, limit_plan() has set: sees_from with each interval, and the index of the coarsest one
+	 * that would decide, or LIMIT_INTERVALS if only a record of every allocation would. */
 	bool planned;
 	double sees_with[LIMIT_INTERVALS];
 	size_t decides;

@@ -106,7 +106,7 @@ static size_t pass_one(const char *at, size_t size, bool last, char *to, size_t 
 	return length;
 }
 
-/* Of most texts all; at most `room`. */
+/* How many bytes at the beginning pass as they are, at most `room`: nearly always all. */
 static size_t plain_bytes(const char *at, size_t size, size_t room)
 {
 	size_t n = 0;
@@ -144,7 +144,7 @@ static bool pass(struct side *s, const char *from, size_t size, bool last)
 	return write_all(s->fd, to, used);
 }
 
-/* Of a stream. All or nothing, as the buffer of the stream keeps no part. */
+/* Writes for a stream: all of it or, on failure, nothing, as the stream's buffer keeps no part. */
 static ssize_t write_side(void *context, const char *from, size_t size)
 {
 	struct side *s = context;

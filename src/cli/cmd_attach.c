@@ -105,7 +105,8 @@ static int say_failed(const struct attach_command *a, const char *what, const ch
 
 /* ---- the recording ---- */
 
-/* Of the spool to which the process writes now: each exec begins another one. NULL: there is none so far. */
+/* The recorder of the spool to which the process writes now: each exec begins another spool. NULL: there is
+ * none so far. */
 static const struct recorder *newest_recorder(const struct record *r)
 {
 	for (size_t i = r->recorders; i--;)

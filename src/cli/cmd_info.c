@@ -192,7 +192,7 @@ static void print_threads(const struct output *o, const struct mayfly_trace *tra
 	for (size_t i = 0; i < info->threads; i++) {
 		char text[128];
 
-		/* Of the threads of a row, in a merged trace, only the first. */
+		/* In a merged trace several threads share a row: the first one stands for it. */
 		if (mayfly_trace_thread(trace, i)->row != i || ++rows > MOST_THREADS)
 			continue;
 		text_clean(name, sizeof(name), thread_name(text, sizeof(text), trace, (uint32_t)i));

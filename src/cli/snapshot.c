@@ -8,7 +8,7 @@
 #include "cli/target.h"
 #include "trace/rewrite/merge.h"
 
-/* Of a program that has recorded nothing so far: how often, and how long, to wait. */
+/* A program that has recorded nothing so far is asked again, so often and after this time. */
 #define ATTEMPTS 5
 #define PAUSE_NS 200000000l
 

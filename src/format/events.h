@@ -56,7 +56,7 @@ void event_coder_rest(struct event_coder *c);
 struct event_past {
 	uint64_t chunks;
 	int64_t error; /* of times */
-	/* Of an exact trace: times of the latest chunk's first and last event, as they will be read. */
+	/* In an exact trace: times of the latest chunk's first and last event, as they will be read. */
 	int64_t first_ns, last_ns;
 	/* For each question the way that was best, and for how many more chunks to use it without a
 	 * trial. */

@@ -645,7 +645,7 @@ static int write_and_thin(struct recorder *r, double share)
 	return error ? error : thin(r, share);
 }
 
-/* Of the file, once the names and the tables at its end are in it. */
+/* The size of the finished file, if no more events come: names and tables are still missing. */
 static double expected_bytes(const struct recorder *r)
 {
 	return (double)(trace_writer_bytes(r->writer) + TAIL_BYTES +

@@ -37,13 +37,13 @@ static double sampled_weight(const struct spool_stream *s, const struct live_blo
 	return bytes;
 }
 
-/* Of a block of an exact recording that stays when it is thinned. */
+/* The weight, in bytes, of a block that stays when an exact recording is thinned. */
 static double thinned_weight(const struct spool_stream *s, const struct live_block *b)
 {
 	struct trace_block block = {.size = b->size, .flags = (uint8_t)b->flags};
 	double bytes, blocks;
 
-	/* The coin that keeps each block tells what it has then. */
+	/* A coin of 0 keeps the block and sets the hits and the interval that it then has. */
 	thin_block(s->header.sampler, s->thin_log2, 0, &block);
 	if (!block.hits)
 		return (double)b->size;

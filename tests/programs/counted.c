@@ -7,7 +7,7 @@
  *
  *	its number, allocations, their bytes, blocks that are left, their bytes
  *
- * Of a child, what is left counts blocks from before the fork, and the rest does not.
+ * In a child, the blocks that are left include those from before the fork; the other numbers do not.
  *
  * The file named by COUNTED, of 16 bytes, has at each moment how many allocations were begun and how
  * many are done, for who kills the program.

@@ -106,7 +106,6 @@ static inline long sys_unlinkat(int directory, const char *path, int flags)
 	return sys_call3(SYS_unlinkat, directory, (long)path, flags);
 }
 
-/* Of an open file. */
 static inline long sys_fstat(int fd, struct stat *status)
 {
 	return sys_call3(SYS_fstat, fd, (long)status,
