@@ -375,7 +375,7 @@ def allocators_figures_stand_apart():
         times = [m["allocator_time_ns"] for m in data["moments"]]
         tables = [t.splitlines() for t in run([MAYFLY, "report", "--rss", trace]).out.decode().split("\n\n")]
         pages, = [t for t in tables if "BLOCKS (resident or not)" in t[0]]
-        own, = [t for t in tables if t[0].endswith("BLOCKS, AS glibc SAID THEN")]
+        own, = [t for t in tables if t[0].endswith("BLOCKS, AS COUNTED BY glibc")]
         check(not any(row.endswith(("in use", "free, kept")) for row in pages), pages)
         check(any(row.endswith("in use") for row in own) and "PEAK" not in own[0] and "END" not in own[0], own)
         same(own[0].count("AT "), len(set(times)), own[0])

@@ -232,6 +232,10 @@ void check_print_plan(const struct report *r, const struct limits *limits)
 			       seen_text(text, sizeof(text), limit, limit->sees_with[l]));
 		free(name);
 	}
+	print_wrapped(
+	    &r->out, STYLE_DIM, 0,
+	    "An interval sees what about 97 of 100 recordings with it would find; > marks the "
+	    "coarsest one that decides the limit.");
 	print_notes(&r->out, r->file.info);
 }
 

@@ -269,7 +269,7 @@ static bool print_allocators_facts(const struct output *out, const struct rss *r
 		snprintf(title[k], sizeof(title[k]), "AT %s", time);
 		columns[k] = (struct column){title[k], .right = true};
 	}
-	snprintf(what, sizeof(what), "BLOCKS, AS %s SAID THEN", r->allocator);
+	snprintf(what, sizeof(what), "BLOCKS, AS COUNTED BY %s", r->allocator);
 	columns[times] = (struct column){what};
 	putchar('\n');
 	return table_print_rows(out, columns, times + 1, FACTS, put_allocators_fact,
