@@ -346,8 +346,8 @@ static void reseed_in_child(bool by_handler, bool interrupted)
 static void note_late(bool late)
 {
 	static const char text[] = "made by a system call that mayfly does not see; until it was "
-				   "found, it counted on as its parent and siblings did, so sums "
-				   "over them are less certain than stated";
+				   "noticed, it was sampled at the same points as its parent and "
+				   "siblings, so sums over them are less certain than stated";
 	static char *end; /* of the other notes */
 
 	if (end)

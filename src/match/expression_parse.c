@@ -36,7 +36,7 @@ static bool wrong(struct parser *p, const char *why)
 static bool room(struct parser *p, uint64_t steps)
 {
 	if (p->e->steps + steps > MOST_STEPS)
-		return wrong(p, "it is too large: its repetitions make too much of it");
+		return wrong(p, "it is too large: its repetitions, written out, are too long");
 	return true;
 }
 

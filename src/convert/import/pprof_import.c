@@ -486,7 +486,7 @@ static struct expression *read_expression(struct pprof_input *c, const char *fie
 	e = expression_new(text, &why);
 	if (!e && !*c->report->left_out)
 		snprintf(c->report->left_out, sizeof(c->report->left_out),
-			 "what its %s says, which is not a regular expression: %s", field, why);
+			 "its %s, which cannot be used as a regular expression: %s", field, why);
 	free(text);
 	return e;
 }
