@@ -95,14 +95,11 @@ static void map_whole(int fd, struct live_trace *out)
 
 static int live_open_part(const char *spool, struct live_trace *out)
 {
-	size_t stem = strlen(spool) - strlen(".spool");
-	char *path = malloc(stem + sizeof(".part"));
+	char *path = spool_part_name(spool);
 	int fd;
 
 	if (!path)
 		return MAYFLY_E_MEMORY;
-	memcpy(path, spool, stem);
-	strcpy(path + stem, ".part");
 	fd = open_file(path);
 	free(path);
 	if (fd < 0)

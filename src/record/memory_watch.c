@@ -190,7 +190,7 @@ static bool look_at_status(struct memory_watch *m, pid_t pid, int64_t now)
 	return true;
 }
 
-/* Behind the name, which may hold anything: minflt is the 8th field, then cminflt, majflt, cmajflt,
+/* Behind the name: minflt is the 8th field, then cminflt, majflt, cmajflt,
  * utime, stime. */
 static void look_at_stat(struct memory_watch *m, pid_t pid, int64_t now)
 {
@@ -201,9 +201,9 @@ static void look_at_stat(struct memory_watch *m, pid_t pid, int64_t now)
 
 	if (!process_file_read(pid, "stat", text, sizeof(text)))
 		return;
-	at = strrchr(text, ')');
-	if (!at || sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %llu %*u %llu %*u %llu %llu",
-			  &minor, &major, &user, &kernel) != 4)
+	at = process_file_behind_name(text);
+	if (!at || sscanf(at, " %*c %*d %*d %*d %*d %*d %*u %llu %*u %llu %*u %llu %llu", &minor,
+			  &major, &user, &kernel) != 4)
 		return;
 	memory_put(m, now, MINOR_FAULTS, (double)minor);
 	memory_put(m, now, MAJOR_FAULTS, (double)major);

@@ -32,18 +32,25 @@ bool process_file_read(pid_t pid, const char *name, char *text, size_t size)
 	return true;
 }
 
+const char *process_file_behind_name(const char *stat)
+{
+	const char *close = strrchr(stat, ')');
+
+	return close && close[1] == ' ' ? close + 1 : NULL;
+}
+
 #define STATE_FIELD 3
 #define START_FIELD 22
 
 bool process_file_start(pid_t pid, uint64_t *start)
 {
-	char text[2048], *at;
+	char text[2048];
+	const char *at;
 	bool ended;
 
 	if (!process_file_read(pid, "stat", text, sizeof(text)))
 		return false;
-	at = strrchr(text, ')'); /* of the program's name, which may have any characters */
-	at = at ? strchr(at, ' ') : NULL;
+	at = process_file_behind_name(text);
 	ended = at && (at[1] == 'Z' || at[1] == 'X');
 	for (int field = STATE_FIELD; at && field < START_FIELD; field++)
 		at = strchr(at + 1, ' ');

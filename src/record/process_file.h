@@ -14,6 +14,10 @@ int process_file_open(pid_t pid, const char *name);
 /* A small file as text; false: it does not exist or is empty. */
 bool process_file_read(pid_t pid, const char *name, char *text, size_t size);
 
+/* The text of /proc/PID/stat behind the program's name, which may hold anything: a space and the third field,
+ * the state. NULL: there is no name. */
+const char *process_file_behind_name(const char *stat);
+
 /* When the process was started, in the unit of /proc/PID/stat; 0: it has ended, and nobody has waited for
  * it. False: it cannot be seen. */
 bool process_file_start(pid_t pid, uint64_t *start);

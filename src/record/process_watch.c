@@ -173,13 +173,14 @@ static bool status_of_pidfd(int fd, int *status)
 /* Of a process that its parent has not waited for. */
 static bool status_of_zombie(pid_t pid, int *status)
 {
-	char text[2048], *at, *last;
+	const char *at, *last;
+	char text[2048];
 
 	if (!process_file_read(pid, "stat", text, sizeof(text)))
 		return false;
-	at = strrchr(text, ')');
+	at = process_file_behind_name(text);
 	last = strrchr(text, ' ');
-	if (!at || strncmp(at, ") Z", 3) != 0)
+	if (!at || strncmp(at, " Z", 2) != 0)
 		return false;
 	*status = atoi(last + 1);
 	return true;

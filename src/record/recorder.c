@@ -710,7 +710,7 @@ static int finish_within_size(struct recorder *r)
 			break;
 		error = trace_writer_finish(r->writer);
 	}
-	if (most && trace_writer_bytes(r->writer) > most && !r->thin_error)
+	if (most && trace_writer_bytes(r->writer) > most && !r->thin_error && !r->part->error)
 		r->thin_error = MAYFLY_E_RANGE;
 	return error;
 }

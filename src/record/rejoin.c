@@ -3,15 +3,14 @@
 #include "record/rejoin.h"
 
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "format/spool_format.h"
 #include "record/keys_file.h"
+#include "record/spool_watch.h"
 #include "trace/read/reader.h"
 #include "trace/rewrite/thin.h"
 
@@ -34,17 +33,12 @@ bool map_whole_file(const char *path, struct mapped_file *map)
 /* FILE.part of FILE.spool, when packets of the spool are in it. NULL: there is none. */
 static char *part_of(const void *spool, size_t size, const char *path)
 {
-	size_t stem = path ? strlen(path) : 0;
 	struct spool_header h;
-	char *part;
 
-	if (size < sizeof(h) || stem < 6 || strcmp(path + stem - 6, ".spool") != 0)
+	if (size < sizeof(h) || !path)
 		return NULL;
 	memcpy(&h, spool, sizeof(h));
-	if (!atomic_load(&h.consumed_packets) ||
-	    asprintf(&part, "%.*s.part", (int)stem - 6, path) < 0)
-		return NULL;
-	return part;
+	return atomic_load(&h.consumed_packets) ? spool_part_name(path) : NULL;
 }
 
 /* Opens as much of the part as FILE.keys goes on from. 0, MAYFLY_E_MEMORY, or another error: it does

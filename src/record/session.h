@@ -199,8 +199,6 @@ bool record_finalise_pieces(struct record *r, struct pieces *list);
 char *record_name_with(const char *file, const char *tail);
 /* Where a trace goes when another takes its name: "run.old.mayfly". NULL: out of memory. */
 char *record_old_name(const char *file);
-/* The part of a trace that is made of this spool. NULL: out of memory. */
-char *record_part_name(const char *spool);
 /* Of an image of a process. NULL: out of memory. */
 char *record_trace_name(const struct record *r, pid_t pid, unsigned long number, bool last);
 /* Gives a complete trace its name. False: record_say() has been told. */

@@ -18,18 +18,10 @@
 
 #define MOST_OLD 1000 /* names */
 
-/* A name may be one that no recorder gives. */
-static bool is_spool_name(const char *path)
-{
-	size_t length = strlen(path), ending = strlen(".spool");
-
-	return length > ending && !strcmp(path + length - ending, ".spool");
-}
-
 /* NULL: there is none. */
 static char *part_of(const char *spool)
 {
-	char *part = is_spool_name(spool) ? record_part_name(spool) : NULL;
+	char *part = spool_part_name(spool);
 
 	if (part && access(part, F_OK)) {
 		free(part);
@@ -92,7 +84,7 @@ static bool move_part(const char *part, const char *new_part)
 static bool move_aside(const struct record *r, char **spool, char **part)
 {
 	char *new_spool = free_spool_name(r);
-	char *new_part = new_spool ? record_part_name(new_spool) : NULL;
+	char *new_part = new_spool ? spool_part_name(new_spool) : NULL;
 	bool good = new_spool && new_part;
 
 	good = good && (!*part || move_part(*part, new_part)) &&

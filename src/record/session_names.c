@@ -29,12 +29,6 @@ char *record_old_name(const char *file)
 	return name;
 }
 
-/* FILE.PID.K.spool becomes FILE.PID.K.part. */
-char *record_part_name(const char *spool)
-{
-	return record_format("%.*s.part", (int)(strlen(spool) - strlen(".spool")), spool);
-}
-
 static bool is_settled(const struct record *r, pid_t pid)
 {
 	for (size_t i = 0; i < r->settled_count; i++)

@@ -71,7 +71,7 @@ static bool refuse_running(const struct record *r)
 
 static bool clear_old_part(const struct record *r, const char *spool)
 {
-	char *part = record_part_name(spool), *keys = part ? keys_file_name(part) : NULL;
+	char *part = spool_part_name(spool), *keys = part ? keys_file_name(part) : NULL;
 	bool good = true;
 
 	if (!part || !keys)
@@ -135,7 +135,7 @@ struct recorder *record_add(struct record *r, const char *spool, pid_t pid)
 					   .sender = r->stream.sender,
 					   .no_file = r->stream.only};
 	struct recorder **grown = realloc(r->recorder, (r->recorders + 1) * sizeof(*grown));
-	char *part = record_part_name(spool);
+	char *part = spool_part_name(spool);
 	struct recorder *made = NULL;
 
 	if (grown)

@@ -602,6 +602,16 @@ const char *spool_base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
+char *spool_part_name(const char *path)
+{
+	size_t length = strlen(path), ending = strlen(".spool");
+	char *name;
+
+	if (length <= ending || strcmp(path + length - ending, ".spool") != 0)
+		return NULL;
+	return asprintf(&name, "%.*s.part", (int)(length - ending), path) < 0 ? NULL : name;
+}
+
 unsigned long spool_image_number(const char *path)
 {
 	const char *base = spool_base_name(path), *at = base + strlen(base) - strlen(".spool");

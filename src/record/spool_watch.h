@@ -116,6 +116,8 @@ void spool_glance_at(const struct spool_header *h, struct spool_glance *g);
 void spool_remove(const char *path);
 
 const char *spool_base_name(const char *path);
+/* FILE.part of FILE.spool: the trace that is made of it. NULL: this is no such name, or no memory. */
+char *spool_part_name(const char *path);
 
 /* K of FILE.PID.K.spool. */
 unsigned long spool_image_number(const char *path);

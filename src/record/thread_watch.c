@@ -144,21 +144,21 @@ static bool read_stat(const struct thread_watch *t, pid_t pid, uint32_t tid, str
 {
 	uint64_t tick = (uint64_t)(SECOND_NS / sysconf(_SC_CLK_TCK));
 	unsigned long long user, kernel, start;
-	const char *open, *close;
+	const char *open, *fields;
 	char text[2048];
 	size_t length;
 
 	if (!read_file(pid, tid, "stat", text, sizeof(text)))
 		return false;
 	open = strchr(text, '(');
-	close = strrchr(text, ')');
-	if (!open || !close || close < open ||
-	    sscanf(close + 1,
+	fields = process_file_behind_name(text);
+	if (!open || !fields || fields <= open ||
+	    sscanf(fields,
 		   " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d %*d %*d %*d "
 		   "%*d %llu",
 		   &user, &kernel, &start) != 3)
 		return false;
-	length = (size_t)(close - open - 1);
+	length = (size_t)(fields - open - 2);
 	if (length >= THREAD_NAME)
 		length = THREAD_NAME - 1;
 	memcpy(s->name, open + 1, length);
