@@ -108,20 +108,9 @@ static uint32_t rejoin_string(struct recording *to, const char *text)
 
 static bool add_module(struct recording *to, const struct mayfly_module *m)
 {
-	struct recording_module row = {
-	    .path = rejoin_string(to, m->path),
-	    .problem = rejoin_string(to, m->problem),
-	    .build_id_length = (uint32_t)(m->build_id_length < 32 ? m->build_id_length : 32),
-	    .start = m->start,
-	    .end = m->end,
-	    .bias = m->bias,
-	    .from_ns = m->from_ns,
-	    .to_ns = m->to_ns,
-	};
+	struct recording_module row;
 
-	memcpy(row.build_id, m->build_id, row.build_id_length);
-	return row.path != RECORDING_NONE && row.problem != RECORDING_NONE &&
-	       recording_module(to, &row) != RECORDING_NONE;
+	return recording_copy_module(to, m, &row) && recording_module(to, &row) != RECORDING_NONE;
 }
 
 static bool add_label_set(struct recording *to, const struct mayfly_label *from, size_t count)

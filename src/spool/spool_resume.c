@@ -97,7 +97,8 @@ static int compare_places(const void *a, const void *b)
 	return (x->writer > y->writer) - (x->writer < y->writer);
 }
 
-static struct resume_place *find_place(const struct spool_resume *r, size_t places, uint32_t writer)
+struct resume_place *spool_resume_place(const struct spool_resume *r, size_t places,
+					uint32_t writer)
 {
 	const struct resume_place wanted = {.writer = writer};
 
@@ -115,7 +116,7 @@ static int read_places(struct spool_resume *r, struct varint_in *in)
 
 		p.sequence = varint_u(in);
 		p.bytes = (uint32_t)varint_u(in);
-		known = find_place(r, before, p.writer);
+		known = spool_resume_place(r, before, p.writer);
 		if (in->bad)
 			break;
 		if (known) {

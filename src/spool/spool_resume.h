@@ -81,6 +81,9 @@ int spool_resume_read(struct spool_resume *r, const void *keys, size_t size, con
 int spool_resume_blocks(struct spool_resume *r, const struct mayfly_trace *part);
 /* NULL: there is none. */
 const struct resume_block *spool_resume_block(const struct spool_resume *r, uint64_t serial);
+/* The writer's place among the first ones. NULL: there is none. */
+struct resume_place *spool_resume_place(const struct spool_resume *r, size_t places,
+					uint32_t writer);
 void spool_resume_free(struct spool_resume *r);
 
 /* The beginning of a file of steps. */

@@ -139,17 +139,8 @@ void spool_resume_step(struct spool_stream *s, bool whole, uint64_t part_bytes, 
 static const struct resume_place *place_of(const struct spool_stream *s, uint32_t writer)
 {
 	const struct spool_resume *r = s->options.resume;
-	size_t low = 0, high = r ? r->places : 0;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (r->place[middle].writer < writer)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return r && low < r->places && r->place[low].writer == writer ? &r->place[low] : NULL;
+	return r ? spool_resume_place(r, r->places, writer) : NULL;
 }
 
 bool stream_has_taken(const struct spool_stream *s, uint32_t writer, uint64_t sequence)

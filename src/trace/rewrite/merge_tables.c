@@ -68,25 +68,14 @@ static struct key module_key(uint32_t path, const struct mayfly_module *m)
 	return key;
 }
 
-static uint32_t merge_module(struct merge_tables *t, struct merge_map *map,
-			     const struct mayfly_module *m)
+static uint32_t merge_module(struct merge_tables *t, const struct mayfly_module *m)
 {
-	struct recording_module copy = {
-	    .path = merge_string(t, map, m->path),
-	    .problem = merge_string(t, map, m->problem),
-	    .build_id_length = (uint32_t)(m->build_id_length < 32 ? m->build_id_length : 32),
-	    .start = m->start,
-	    .end = m->end,
-	    .bias = m->bias,
-	    .from_ns = m->from_ns,
-	    .to_ns = m->to_ns,
-	};
+	struct recording_module copy;
 	bool fresh;
 	uint32_t number;
 
-	if (copy.path == RECORDING_NONE || copy.problem == RECORDING_NONE)
+	if (!recording_copy_module(t->r, m, &copy))
 		return RECORDING_NONE;
-	memcpy(copy.build_id, m->build_id, copy.build_id_length);
 	number = numbering_of(&t->modules, module_key(copy.path, m), &fresh);
 	if (number == NUMBERING_NONE || fresh)
 		return number == NUMBERING_NONE ? RECORDING_NONE : recording_module(t->r, &copy);
@@ -102,7 +91,7 @@ static bool add_modules(struct merge_tables *t, struct merge_map *map,
 {
 	map->module = malloc((trace->info.modules + 1) * sizeof(*map->module));
 	for (size_t i = 0; map->module && i < trace->info.modules; i++) {
-		map->module[i] = merge_module(t, map, &trace->module[i]);
+		map->module[i] = merge_module(t, &trace->module[i]);
 		if (map->module[i] == RECORDING_NONE)
 			return false;
 	}

@@ -384,6 +384,25 @@ uint32_t recording_module(struct recording *r, const struct recording_module *m)
 	return (uint32_t)r->modules++;
 }
 
+bool recording_copy_module(struct recording *r, const struct mayfly_module *m,
+			   struct recording_module *row)
+{
+	*row = (struct recording_module){
+	    .path = recording_string(r, m->path, strlen(m->path)),
+	    .problem = recording_string(r, m->problem, strlen(m->problem)),
+	    .start = m->start,
+	    .end = m->end,
+	    .bias = m->bias,
+	    .from_ns = m->from_ns,
+	    .to_ns = m->to_ns,
+	};
+	row->build_id_length =
+	    (uint32_t)(m->build_id_length < sizeof(row->build_id) ? m->build_id_length
+								  : sizeof(row->build_id));
+	memcpy(row->build_id, m->build_id, row->build_id_length);
+	return row->path != RECORDING_NONE && row->problem != RECORDING_NONE;
+}
+
 uint32_t recording_thread(struct recording *r, uint32_t tid, uint32_t name)
 {
 	if (!items_room(&r->thread, r->threads, &r->thread_size, sizeof(*r->thread)))

@@ -137,6 +137,9 @@ uint32_t recording_node(struct recording *r, uint32_t parent, uint32_t frame);
 bool recording_move_frame(struct recording *r, uint32_t frame, uint32_t module, uint64_t address);
 /* These append. */
 uint32_t recording_module(struct recording *r, const struct recording_module *m);
+/* The row of another trace's module. False: out of memory. */
+bool recording_copy_module(struct recording *r, const struct mayfly_module *m,
+			   struct recording_module *row);
 uint32_t recording_thread(struct recording *r, uint32_t tid, uint32_t name);
 uint32_t recording_location(struct recording *r, const struct recording_location *l);
 
