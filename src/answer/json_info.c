@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "answer/absent.h"
-#include "answer/bad_chunks.h"
 #include "answer/by_label.h"
 #include "answer/text_format.h"
 #include "answer/trace_facts.h"
@@ -197,11 +196,26 @@ static void put_modules(struct json *j, const struct mayfly_trace *trace, size_t
 	free(frames);
 }
 
+/* Each with what the line on stderr says of it. */
+static void put_bad_chunks(struct json *j, const struct mayfly_trace *trace)
+{
+	json_array(j, "damaged");
+	for (size_t i = 0; i < mayfly_trace_info(trace)->bad_chunks; i++) {
+		const struct mayfly_bad_chunk *bad = mayfly_trace_bad_chunk(trace, i);
+
+		json_object(j, NULL);
+		json_text(j, "chunk", bad->type);
+		json_unsigned(j, "offset", bad->offset);
+		json_text(j, "holds", bad->holds);
+		json_end(j);
+	}
+	json_end(j);
+}
+
 void json_info(struct json *j, const struct mayfly_trace *trace, const struct mayfly_summary *s,
 	       uint64_t file_bytes)
 {
 	const struct mayfly_info *info = mayfly_trace_info(trace);
-	char bad[BAD_CHUNKS_BYTES];
 
 	put_what(j, info);
 	put_counts(j, info, file_bytes);
@@ -213,5 +227,5 @@ void json_info(struct json *j, const struct mayfly_trace *trace, const struct ma
 	put_modules(j, trace, info->modules);
 	json_absent(j, "absent", info->absent);
 	if (info->bad_chunks)
-		json_text(j, "damaged", bad_chunks_text(bad, sizeof(bad), trace));
+		put_bad_chunks(j, trace);
 }
