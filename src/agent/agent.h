@@ -93,7 +93,7 @@ struct thread {
 	uint32_t number; /* unique in the process, from 1 */
 	uint32_t control_generation;
 	uint8_t state;	 /* enum thread_state */
-	uint8_t dormant; /* its sampler was last told the rule of a time without recording */
+	uint8_t dormant; /* its sampler follows the rule for when recording is off */
 	/* enum busy. While the thread is on the sample path, a signal handler that allocates passes
 	 * straight through; the sampled blocks that it frees are kept here until the path ends. */
 	volatile uint8_t busy;

@@ -438,7 +438,7 @@ static void undo(void)
 	installed = false;
 }
 
-/* The recorder of the recording that goes on is dead, says the one that is about to begin: instead=PID. */
+/* Whether the settings of the new recording say that the recorder of the present one has died: instead=PID. */
 static bool gives_way(const char *settings)
 {
 	static const char key[] = ",instead=";

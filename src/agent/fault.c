@@ -60,7 +60,8 @@ static void act_by_default(void)
 	next.sigaction(SIGBUS, &act, NULL);
 }
 
-/* One that was sent to a thread which has it blocked in name: from now on it really is. */
+/* The signal was sent to a thread that blocks it in name only: it is blocked in truth from now on, and
+ * waits. */
 static void keep_waiting(siginfo_t *info, ucontext_t *context)
 {
 	long pid = sys_getpid();
@@ -107,7 +108,7 @@ static void on_bus(int number, siginfo_t *info, void *context)
 
 /* ---- its actions ---- */
 
-/* Ours for what the program wants. */
+/* The action that is set where the program wants this one. */
 static struct sigaction ours_for(const struct sigaction *act)
 {
 	struct sigaction ours = *act;
@@ -198,7 +199,7 @@ static int change_mask(sigmask_call *real_one, int how, const sigset_t *set, sig
 		if (how != SIG_UNBLOCK)
 			sigdelset(&changed, SIGBUS);
 	}
-	/* First: one that waits comes during the call. */
+	/* Set before the call: a signal that waits is delivered during it. */
 	if (set && (has || how == SIG_SETMASK))
 		blocked = has && how != SIG_UNBLOCK;
 	result = real_one(how, set ? &changed : NULL, old);

@@ -342,7 +342,7 @@ static void reseed_in_child(bool by_handler, bool interrupted)
 		sampler_branch(&self.sampler, sampler_splitmix(seed + self.number));
 }
 
-/* A child of this process that is found in time says nothing of the kind. */
+/* The note is about this process alone: a child of its own that is noticed in time does not repeat it. */
 static void note_late(bool late)
 {
 	static const char text[] = "made by a system call that mayfly does not see; until it was "

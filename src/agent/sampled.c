@@ -149,7 +149,8 @@ static INLINE void *sample(void *block, size_t size, const struct walk_start *at
 		look_at_budget(began, size, hits);
 	life_settle();
 	if (hits != SAMPLER_SKIP)
-		sampler_stop(s); /* no block passes unnoticed until this one can be temporary */
+		sampler_stop(
+		    s); /* the next allocation comes here, too: was there one before this block is freed? */
 	return moved ? moved : block;
 }
 

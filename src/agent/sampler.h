@@ -29,7 +29,7 @@ struct sampler {
 	/* left is used up at these places of the line at the latest; UINT64_MAX: no limit */
 	uint64_t check; /* the budget's next look */
 	uint64_t
-	    border; /* from the first block's end on that is not before it, the next rule holds */
+	    border; /* the next rule begins at the end of the first block that ends here or later */
 	uint64_t random[4];
 	uint32_t kind;
 	uint32_t interval_log2;

@@ -59,7 +59,7 @@ static long make_process(long number, long a, long b, long c, long d, long e)
 	const struct clone_args *args = (const struct clone_args *)a;
 
 	memcpy(&call, &cpu_real_syscall, sizeof(call));
-	/* On a stack of its own, it returns to where that says. */
+	/* A child with a stack of its own returns to the address on that stack: no frame of ours may be there. */
 	if (self.busy || (number == SYS_clone ? b : number == SYS_clone3 ? (long)args->stack : 0))
 		return call(number, a, b, c, d, e);
 	life_before_fork();

@@ -292,8 +292,8 @@ static void fill_header(struct spool_header *h, uint32_t image)
 	h->pid = (uint32_t)sys_getpid();
 	h->parent_pid = (uint32_t)sys_getppid();
 	h->pid_namespace = pid_namespace();
-	/* Without a recorder, who looks at the spool makes a trace of all of it each time. A line
-	 * through clock pairs that come meanwhile would give other times to the same blocks. */
+	/* Without a recorder, each look at the spool makes a trace of all of it. A line through clock
+	 * pairs that come meanwhile would give other times to the same blocks. */
 	if (!atomic_load(&h->recorder_pid) && !agent_config.target_pid)
 		agent_use_tsc = false;
 	h->clock = agent_use_tsc ? SPOOL_CLOCK_TSC : SPOOL_CLOCK_MONOTONIC;

@@ -35,7 +35,6 @@
 #define SPOOLS_MOST    65536u
 #define USERS_MOST     8192u /* spools of one user that is not the agent's */
 #define NOBODY	       ((uid_t)-1)
-#define SPOOL_ENDING   ".spool"
 
 struct agent_command {
 	const char *config;

@@ -20,8 +20,7 @@
 #include "record/live_trace.h"
 #include "record/process_watch.h"
 
-#define SPOOL_ENDING ".spool"
-#define MOST_LOST    10 /* looks at a recording whose files are gone */
+#define MOST_LOST 10 /* looks at a recording whose files are gone */
 
 /* ---- which recording ---- */
 

@@ -604,17 +604,17 @@ const char *spool_base_name(const char *path)
 
 char *spool_part_name(const char *path)
 {
-	size_t length = strlen(path), ending = strlen(".spool");
+	size_t length = strlen(path), ending = strlen(SPOOL_ENDING);
 	char *name;
 
-	if (length <= ending || strcmp(path + length - ending, ".spool") != 0)
+	if (length <= ending || strcmp(path + length - ending, SPOOL_ENDING) != 0)
 		return NULL;
 	return asprintf(&name, "%.*s.part", (int)(length - ending), path) < 0 ? NULL : name;
 }
 
 unsigned long spool_image_number(const char *path)
 {
-	const char *base = spool_base_name(path), *at = base + strlen(base) - strlen(".spool");
+	const char *base = spool_base_name(path), *at = base + strlen(base) - strlen(SPOOL_ENDING);
 
 	while (at > base && at[-1] >= '0' && at[-1] <= '9')
 		at--;
@@ -653,7 +653,7 @@ static bool parse_tail(const char *tail, struct spool_entry *e)
 		return false;
 	e->pid = (pid_t)pid;
 	e->number = strtoul(end + 1, &end, 10);
-	return !strcmp(end, ".spool");
+	return !strcmp(end, SPOOL_ENDING);
 }
 
 static int spool_watch_compare(const void *a, const void *b)

@@ -115,6 +115,7 @@ void spool_glance_at(const struct spool_header *h, struct spool_glance *g);
 /* Removes a spool, or what is left of one; a file of another kind that has its name stays. */
 void spool_remove(const char *path);
 
+#define SPOOL_ENDING ".spool"
 const char *spool_base_name(const char *path);
 /* FILE.part of FILE.spool: the trace that is made of it. NULL: this is no such name, or no memory. */
 char *spool_part_name(const char *path);

@@ -108,8 +108,8 @@ static inline long sys_unlinkat(int directory, const char *path, int flags)
 
 static inline long sys_fstat(int fd, struct stat *status)
 {
-	return sys_call3(SYS_fstat, fd, (long)status,
-			 0); /* on 64-bit systems libc's is the kernel's */
+	/* On 64-bit systems libc's struct is the kernel's. */
+	return sys_call3(SYS_fstat, fd, (long)status, 0);
 }
 
 /* Do the paths lead to one file? */

@@ -246,8 +246,8 @@ static int begin_copy(void *made)
 	return copy.function(copy.argument);
 }
 
-/* A child that shares the memory is a thread, or as that of a vfork. With thread-local memory of its
- * own nothing here would be the thread's. */
+/* A child that shares our memory is a thread, or like vfork's child, and is left alone. So is one with
+ * thread-local memory of its own, which has none of our data about the thread. */
 EXPORT int clone(int (*function)(void *), void *stack, int flags, void *argument, ...)
 {
 	WALK_CALLER(at);

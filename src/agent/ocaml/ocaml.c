@@ -449,7 +449,8 @@ static bool settle(const void *caller)
 
 static COLD void look_for_runtime(const void *caller)
 {
-	static atomic_flag looking = ATOMIC_FLAG_INIT; /* what begins, begins once */
+	static atomic_flag looking =
+	    ATOMIC_FLAG_INIT; /* one thread at a time, so that nothing is begun twice */
 	uint32_t state = atomic_load(&agent_state);
 	int error = errno;
 

@@ -151,7 +151,8 @@ static void finalise_ends(void)
 	end_phase(&finalise);
 }
 
-/* Sets both hooks or none, as half of a span is useless. Ours must not become its own one before. */
+/* Sets both hooks or none, as half of a span is useless. Our hook must not be kept as the one that
+ * it calls. */
 static void set_hooks(struct phase *p, timing_hook *on_begin, timing_hook *on_end)
 {
 	timing_hook **begin_hook = dlsym(RTLD_DEFAULT, p->begin_name);

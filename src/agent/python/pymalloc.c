@@ -372,7 +372,7 @@ static bool is_underneath(const struct allocator *a, enum domain which)
 	return a->malloc == under[which].malloc && a->context == under[which].context;
 }
 
-/* One of the interpreter's that calls no other: pymalloc, and malloc. */
+/* Whether it is an allocator of the interpreter's that calls no other: pymalloc, or malloc. */
 static bool is_basic(const struct allocator *a)
 {
 	struct dl_find_object allocator, interpreter;
