@@ -26,7 +26,7 @@
 
 _Static_assert(LIMIT_INTERVALS == PLAN_LEVELS, "the same intervals");
 
-/* By interval. */
+/* The variance with each of the intervals that a plan looks at. */
 struct plan_variance {
 	double of[LIMIT_INTERVALS];
 };

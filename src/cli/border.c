@@ -58,7 +58,7 @@ static int sign_at(const char *at, size_t size)
 	return at[SIGN_BYTES - 1] - 'a';
 }
 
-/* By the first one. */
+/* The length of the UTF-8 character at `at`, as its first byte tells it. */
 static size_t character_bytes(const char *at)
 {
 	const unsigned char first = (unsigned char)*at;
@@ -66,7 +66,7 @@ static size_t character_bytes(const char *at)
 	return first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc2 ? 2 : 1;
 }
 
-/* Whether more bytes could make these a sign, or a character. */
+/* Whether these bytes are the beginning of a sign or of a character. */
 static bool is_begin(const char *at, size_t size)
 {
 	size_t all = character_bytes(at);
@@ -156,7 +156,7 @@ static ssize_t write_side(void *context, const char *from, size_t size)
 	memcpy(first, s->held, held);
 	memcpy(first + held, from, begin);
 	s->holds = 0;
-	/* What was held, with what follows it, and then the rest. */
+	/* First what was held and the bytes that complete it, then the rest. */
 	if (!pass(s, first, held + begin, false))
 		return 0;
 	if (begin == size)

@@ -113,7 +113,7 @@ static int say_kept(const struct found *r)
 	return CLI_OK;
 }
 
-/* By the header's control words: 0 or an errno. */
+/* Switches recording off through the control words in the spool's header. Returns 0 or an errno. */
 static int switch_off(const struct found *r)
 {
 	struct spool_control c;

@@ -284,7 +284,7 @@ static int finalise_open_stream(struct conversion *c, const char *path,
 	int error;
 
 	c->source = (struct spool_source){&c->map, mapping_at, NULL};
-	/* What comes from the parent is in the part. */
+	/* A recording that goes on has its parent's blocks in the part already. */
 	if (!c->alone && !goes_on)
 		open_parent(c, path, depth);
 	options.parent = c->parent ? c->parent->stream : NULL;

@@ -68,7 +68,7 @@ static char *free_spool_name(const struct record *r)
 	return NULL;
 }
 
-/* With its keys, without which it could not be read as one recording with the spool. */
+/* Moves the part's keys too: without them, part and spool could not be read as one recording. */
 static bool move_part(const char *part, const char *new_part)
 {
 	char *keys = keys_file_name(part), *new_keys = keys_file_name(new_part);

@@ -763,7 +763,7 @@ static int compare_fragments(const void *a, const void *b)
 	return (x->node > y->node) - (x->node < y->node);
 }
 
-/* By ascending node; each node once, as a reader insists. */
+/* Sorted by ascending node, each node once: a reader refuses anything else. */
 static void join_fragments(struct fragments *f)
 {
 	size_t kept = 0;
