@@ -334,6 +334,144 @@ def window(name):
             same(cells["total"], want["total"], "of all cells")
 
 
+# ---- rows over time ----
+
+def name(row):
+    """What tells rows of one grouping apart."""
+    if "stack" in row:
+        return json.dumps(row["stack"])
+    return row["function"]
+
+
+def estimates(answer):
+    return {name(row): row["self"]["bytes"]["estimate"] for row in answer["rows"]}
+
+
+def window_options(low, high):
+    return ["--from", "%dns" % low, "--to", "%dns" % high]
+
+
+@cases(["exact", "sampled", "poisson", "ocaml", "snapshots"])
+def series_of_the_largest(kind):
+    """Rows are those that are the largest at a moment that is shown, whenever the peak is."""
+    path = os.path.join(GOLDEN, kind + ".mayfly")
+    end = ask(path, "lanes")["end_ns"]
+    for by in ("function", "stack"):
+        for low, high in ((0, end), (0, end // 3), (end // 3, 2 * end // 3), (end - end // 5, end)):
+            window = "by=%s&points=50&from=%dns&to=%dns" % (by, low, high)
+            every = report(path, "--series", "50", "--by", by, "--metric", "allocated", "--all",
+                           "--top", "0", "--to", "%dns" % high)
+            chosen = report(path, "--series", "50", "--by", by, "--metric", "allocated", "--all",
+                            "--top", "0", *window_options(low, high))
+            live = {name(row): row["live_bytes"] for row in chosen["rows"]}
+            most = sorted((max(values) for values in live.values() if max(values) > 0), reverse=True)
+            check(len(every["rows"]) >= len(live), "rows of a window are among all")
+            for top in (1, 2, 100):
+                got = ask(path, "series?top=%d&%s" % (top, window))
+                largest = [max(row["live_bytes"]) for row in got["rows"]]
+                same(largest, sorted(largest, reverse=True), "order")
+                check(largest[:len(most)] >= most[:top][:len(largest)], by, largest, most)
+                for row in got["rows"]:
+                    if name(row) in live:
+                        same(row["live_bytes"], live[name(row)], name(row))
+                whole = ask(path, "series?top=0&%s" % window)
+                for i in range(50):
+                    parts = [sum(row["live_bytes"][i] for row in a["rows"]) +
+                             a["others"]["live_bytes"][i] for a in (got, whole)]
+                    check(abs(parts[0] - parts[1]) <= len(whole["rows"]) + 1, "all bytes", parts)
+
+
+@case
+def unnamed_functions_have_callers():
+    """A function without a name is said with the caller that has one."""
+    path = os.path.join(GOLDEN, "system.mayfly")
+    answer = ask(path, "series?points=2000&top=50&all-frames=1")
+    stacks = report(path, "--by", "stack", "--metric", "allocated", "--all", "--top", "0",
+                    "--all-frames")["rows"]
+    unnamed = 0
+    for row, caller in zip(answer["rows"], answer["callers"]):
+        if "+0x" not in row["function"]:
+            same(caller, None, row["function"])
+            continue
+        unnamed += 1
+        nearest = [[f["function"] for f in s["stack"][1:] if "+0x" not in f["function"]][0]
+                   for s in stacks if s["stack"][0]["function"] == row["function"]]
+        same(caller, nearest[0], row["function"])
+    check(unnamed, "the trace has no function without a name")
+
+
+@cases(["exact", "sampled", "poisson", "ocaml"])
+def grown(kind):
+    """What grew between two moments is what the report says of both."""
+    path = os.path.join(GOLDEN, kind + ".mayfly")
+    end = ask(path, "lanes")["end_ns"]
+    for by in ("function", "stack", "thread"):
+        for low, high in ((end // 2, end), (end // 3, 2 * end // 3), (1, end // 2)):
+            got = ask(path, "grown?top=0&by=%s&from=%dns&to=%dns" % (by, low, high))
+            live = ["--metric", "live", "--by", by, "--all", "--top", "0"]
+            before = report(path, *live, "--at", "%dns" % low)
+            after = report(path, *live, "--at", "%dns" % high)
+            old = report(path, *live, "--at", "%dns" % high, "--to", "%dns" % (low + 1))
+            young = report(path, *live, "--at", "%dns" % high, "--from", "%dns" % (low + 1))
+            same(got["before"], before["total"], "live at the begin")
+            same(got["after"], after["total"], "live at the end")
+            same(got["survived"], young["total"], "allocated between, and live")
+            freed = got["freed"]["samples"]
+            same(freed, before["total"]["samples"] - old["total"]["samples"], "samples that were freed")
+            if by == "thread":
+                continue
+            sums = [estimates(a) for a in (before, old, young)]
+            rows = {name(row): row for row in got["rows"]}
+            changed = {key for part in sums for key in part
+                       if sums[2].get(key) or sums[0].get(key, 0) != sums[1].get(key, 0)}
+            same(set(rows), changed, "rows that changed")
+            for key, row in rows.items():
+                was, stayed, new = (part.get(key, 0) for part in sums)
+                same(row["survived"]["bytes"]["estimate"], new, key)
+                check(abs(row["freed"]["bytes"]["estimate"] - (was - stayed)) <= 1, key, row, was, stayed)
+                check(abs(row["change"] - (new - was + stayed)) <= 2, key, row)
+            changes = [abs(row["change"]) for row in got["rows"]]
+            same(changes, sorted(changes, reverse=True), "order")
+
+
+@case
+def grown_needs_two_moments():
+    check("error" in ask(os.path.join(GOLDEN, "exact.mayfly"), "grown?from=2s&to=1s", 400), "no error")
+
+
+@cases(["exact", "sampled", "ocaml", "snapshots"])
+def leaks_over_time(kind):
+    """Each stack's curve is the report's; its first and last leak are found by windows, too."""
+    path = os.path.join(GOLDEN, kind + ".mayfly")
+    answer = ask(path, "leaks?top=20")
+    times = answer["over_time"]
+    same(len(times["rows"]), len(answer["rows"]), "rows")
+    check(answer["rows"], "nothing leaks")
+    listed = report(path, "--series", "64", "--metric", "leaked", "--by", "stack", "--all", "--top", "0")
+    curves = {name(row): row["live_bytes"] for row in listed["rows"]}
+    same(times["times_ns"], listed["times_ns"], "moments")
+    seconds = (times["times_ns"][63] - times["times_ns"][31]) / 1e9
+
+    def leaked(key, *window):
+        words = ["--metric", "leaked", "--by", "stack", "--all", "--top", "0", *window]
+        return estimates(report(path, *words)).get(key, 0)
+
+    for row, time in zip(answer["rows"], times["rows"]):
+        live = curves[name(row)]
+        same(time["live_bytes"], live, "curve")
+        check(abs(time["growth"] - (live[63] - live[31]) / seconds) <= 2 / seconds, "growth", time)
+        same(time["growing"], live[31] < live[47] < live[63], "still growing")
+        if kind == "snapshots":
+            same((time["first_ns"], time["last_ns"]), (None, None), "single blocks")
+            continue
+        first, last = time["first_ns"], time["last_ns"]
+        all_of_it = row["self"]["bytes"]["estimate"]
+        same(leaked(name(row), "--from", "%dns" % first), all_of_it, "from the first on")
+        check(leaked(name(row), "--from", "%dns" % (first + 1)) < all_of_it, "the first")
+        same(leaked(name(row), "--to", "%dns" % (last + 1)), all_of_it, "up to the last")
+        check(leaked(name(row), "--to", "%dns" % last) < all_of_it or last == 0, "the last")
+
+
 # ---- source ----
 
 @cases(["exact", "sampled", "ocaml"])

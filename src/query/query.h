@@ -17,6 +17,8 @@
  *	query_events.c	a pass over the events
  *	query_shown.c	which rows of an answer each slot counts for; used by these:
  *	series.c	rows over time
+ *	leak_times.c	and when leaks arose
+ *	grown.c		what grew between two moments
  *	histogram.c	rows by class
  *	heat.c		classes of size by classes of lifetime
  *	churn.c		rows and their mean live bytes

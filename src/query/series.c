@@ -6,11 +6,27 @@
  * (query.h). One pass over the events adds the change of each event to the first moment at or after
  * it; in the end changes are summed from moment to moment. Memory does not depend on the number of
  * events.
+ *
+ * series_run_largest() chooses rows by a pass of its own before: it keeps, of each candidate, what is
+ * live now and the largest that it was at a moment.
  */
+#include "query/series.h"
+
 #include "query/query.h"
+#include "query/row_key.h"
 #include "trace/read/sums.h"
 
-#define MOST_NUMBERS (1u << 24) /* limit of rows times points */
+#include <stdlib.h>
+
+#define MOST_NUMBERS	(1u << 24) /* limit of rows times points */
+#define MOST_CANDIDATES (1u << 16)
+
+/* A candidate in the pass that chooses rows. */
+struct running {
+	double live, most;
+	int64_t count;
+	size_t at; /* the first moment that shows `live` */
+};
 
 struct series_run {
 	struct query_state *s;
@@ -21,6 +37,8 @@ struct series_run {
 	int64_t *live_count, *allocated_count; /* of samples: with none the sum is exactly 0 */
 	size_t at;			       /* first moment at or after the current event */
 	bool fates;			       /* query_asks_fate() */
+	struct running *running;	       /* of candidates, while rows are chosen; then NULL */
+	const uint32_t *chosen; /* candidate -> row, or NONE: of all others; NULL: all are rows */
 };
 
 /* ---- changes ---- */
@@ -43,6 +61,23 @@ static struct change change_of(const struct series_run *r, const struct cursor_b
 	return c;
 }
 
+/* What is live until now was seen at the moments that have passed. */
+static void see_running(struct running *x, size_t at)
+{
+	if (at > x->at && x->live > x->most)
+		x->most = x->live;
+	x->at = at;
+}
+
+static void run_on(struct running *x, const struct change *c, size_t point)
+{
+	see_running(x, point);
+	x->live += c->bytes;
+	x->count += c->count;
+	if (x->count <= 0)
+		x->live = 0; /* drops rounding errors */
+}
+
 static void change_row(struct series_run *r, size_t i, const struct change *c, bool allocated)
 {
 	r->live_bytes[i] += c->bytes;
@@ -60,11 +95,26 @@ static void change(struct series_run *r, uint32_t slot, size_t point, struct cha
 		   bool allocated)
 {
 	const struct shown *shown = &r->s->shown;
+	bool others = true;
 
 	if (point >= r->points)
 		return;
-	for (uint32_t i = shown->head[slot]; i != NONE; i = shown->cell[i].next)
-		change_row(r, shown->cell[i].row * r->points + point, &c, allocated);
+	for (uint32_t i = shown->head[slot]; i != NONE; i = shown->cell[i].next) {
+		uint32_t row = shown->cell[i].row;
+
+		if (r->running) {
+			run_on(&r->running[row], &c, point);
+			continue;
+		}
+		if (r->chosen)
+			row = r->chosen[row];
+		if (row == NONE)
+			continue;
+		others = false;
+		change_row(r, row * r->points + point, &c, allocated);
+	}
+	if (others && r->chosen)
+		change_row(r, (r->a->rows - 1) * r->points + point, &c, allocated);
 }
 
 /* The first moment at or after this time. */
@@ -236,26 +286,43 @@ static void set_times(struct series_run *r, int64_t *time_ns)
 		r->bound[r->points - 1] = INT64_MAX;
 }
 
-static void fill_series(struct series_run *r, const struct mayfly_result *result)
+static bool make_moments(struct series_run *r)
+{
+	int64_t *time_ns = answer_array(r->s, r->a, r->points, sizeof(*time_ns));
+
+	r->a->points = r->points;
+	r->a->time_ns = time_ns;
+	r->bound = query_scratch(r->s, r->points, sizeof(*r->bound));
+	if (r->s->error)
+		return false;
+	set_times(r, time_ns);
+	return true;
+}
+
+static bool take_all(struct series_run *r)
+{
+	r->at = 0;
+	return r->s->info->snapshot_ns ? take_parts(r) : series_take_events(r);
+}
+
+/* a->rows and a->row are there. */
+static void fill_series(struct series_run *r)
 {
 	struct mayfly_series *a = r->a;
 	struct query_state *s = r->s;
 	size_t numbers = a->rows * r->points;
-	int64_t *time_ns = answer_array(s, a, r->points, sizeof(*time_ns));
 
-	a->time_ns = time_ns;
-	a->row = query_shown_rows(s, a, result);
+	if (a->rows > MOST_NUMBERS / r->points) {
+		query_fail(s, MAYFLY_E_TOO_LARGE);
+		return;
+	}
 	a->live_bytes = r->live_bytes = answer_array(s, a, numbers, sizeof(double));
 	a->live_blocks = r->live_blocks = answer_array(s, a, numbers, sizeof(double));
 	a->allocated_bytes = r->allocated_bytes = answer_array(s, a, numbers, sizeof(double));
 	a->allocated_blocks = r->allocated_blocks = answer_array(s, a, numbers, sizeof(double));
-	r->bound = query_scratch(s, r->points, sizeof(*r->bound));
 	r->live_count = query_scratch(s, numbers, sizeof(*r->live_count));
 	r->allocated_count = query_scratch(s, numbers, sizeof(*r->allocated_count));
-	if (s->error)
-		return;
-	set_times(r, time_ns);
-	if (s->info->snapshot_ns ? !take_parts(r) : !series_take_events(r))
+	if (s->error || !take_all(r))
 		return;
 	add_up(r, r->live_bytes, r->live_count);
 	add_up(r, r->live_blocks, r->live_count);
@@ -275,30 +342,161 @@ static struct mayfly_query ranking_query(const struct mayfly_query *query)
 	return q;
 }
 
-int mayfly_series_run(const struct mayfly_trace *trace, const struct mayfly_query *query,
-		      size_t points, size_t rows, struct mayfly_series **series)
+/* 0: it can be answered. */
+static int series_problem(const struct mayfly_trace *trace, const struct mayfly_query *query,
+			  size_t points)
 {
 	const struct mayfly_info *info = mayfly_trace_info(trace);
-	const struct mayfly_query ranking = ranking_query(query);
-	struct query_state s = {0};
-	struct series_run r = {.s = &s, .points = points};
-	const struct mayfly_result *result;
 
 	if (points == 0 || points > MOST_NUMBERS || query->from_ns >= query->to_ns ||
 	    query->from_ns < 0 || query->from_ns > info->duration_ns)
 		return MAYFLY_E_RANGE;
-	if (info->absent & (MAYFLY_ABSENT_TIMES | MAYFLY_ABSENT_LIVE))
-		return MAYFLY_E_ABSENT;
+	return info->absent & (MAYFLY_ABSENT_TIMES | MAYFLY_ABSENT_LIVE) ? MAYFLY_E_ABSENT : 0;
+}
+
+int mayfly_series_run(const struct mayfly_trace *trace, const struct mayfly_query *query,
+		      size_t points, size_t rows, struct mayfly_series **series)
+{
+	const struct mayfly_query ranking = ranking_query(query);
+	struct query_state s = {0};
+	struct series_run r = {.s = &s, .points = points};
+	const struct mayfly_result *result;
+	int error = series_problem(trace, query, points);
+
+	if (error)
+		return error;
 	r.a = answer_new(&s, sizeof(*r.a));
 	result = query_shown(&s, r.a, trace, &ranking, rows);
 	if (result) {
 		s.query = query;
-		r.a->points = points;
 		r.a->rows = s.shown.rows + 1;
-		if (r.a->rows > MOST_NUMBERS / points)
-			query_fail(&s, MAYFLY_E_TOO_LARGE);
-		else
-			fill_series(&r, result);
+		r.a->row = query_shown_rows(&s, r.a, result);
+		if (make_moments(&r))
+			fill_series(&r);
+	}
+	return answer_finish(&s, r.a, series);
+}
+
+/* ---- rows by their own largest value ---- */
+
+/* What a row was at its largest, for sorting. */
+struct largest {
+	double most;
+	uint32_t candidate;
+};
+
+static int compare_largest(const void *a, const void *b)
+{
+	const struct largest *x = a, *y = b;
+
+	if (x->most != y->most)
+		return x->most > y->most ? -1 : 1;
+	return (x->candidate > y->candidate) - (x->candidate < y->candidate);
+}
+
+/* Fills list[rows] with the candidates that are shown, the largest first. Returns their number. */
+static size_t choose_rows(struct series_run *r, size_t rows, struct largest *list)
+{
+	size_t candidates = r->s->shown.rows, count = 0;
+
+	r->running = query_scratch(r->s, candidates + 1, sizeof(*r->running));
+	if (!r->running || !take_all(r))
+		return 0;
+	for (size_t i = 0; i < candidates; i++) {
+		see_running(&r->running[i], r->points);
+		if (r->running[i].most > 0)
+			list[count++] = (struct largest){r->running[i].most, (uint32_t)i};
+	}
+	r->running = NULL;
+	if (count)
+		qsort(list, count, sizeof(*list), compare_largest);
+	return count < rows ? count : rows;
+}
+
+/* The rows with what they had at the peak, as the question asks for. */
+static bool name_rows(struct series_run *r, const struct mayfly_query *query,
+		      const struct mayfly_result *candidates, const struct largest *list)
+{
+	size_t rows = r->a->rows - 1, *peak_row;
+	struct mayfly_row *row = answer_array(r->s, r->a, rows + 1, sizeof(*row));
+	struct mayfly_result *peak;
+	int error;
+
+	if (!row)
+		return false;
+	for (size_t i = 0; i < rows; i++) {
+		row[i] = candidates->row[list[i].candidate];
+		row[i].self = row[i].total = candidates->nothing;
+	}
+	row[rows].function = row[rows].file = row[rows].module = "";
+	r->a->row = row;
+	error = mayfly_query_run(r->s->trace, query, &peak);
+	if (error)
+		return query_fail(r->s, error);
+	peak_row = rows_pair(row, rows, peak->row, peak->rows, query->by);
+	for (size_t i = 0; peak_row && i < rows; i++) {
+		if (peak_row[i] == SIZE_MAX)
+			continue;
+		row[i].self = peak->row[peak_row[i]].self;
+		row[i].total = peak->row[peak_row[i]].total;
+	}
+	mayfly_result_free(peak);
+	free(peak_row);
+	return peak_row || query_fail(r->s, MAYFLY_E_MEMORY);
+}
+
+static void run_largest(struct series_run *r, const struct mayfly_query *query,
+			const struct mayfly_result *candidates, size_t rows)
+{
+	const struct mayfly_query peak = ranking_query(query);
+	struct query_state *s = r->s;
+	struct largest *list = query_scratch(s, s->shown.rows + 1, sizeof(*list));
+	uint32_t *chosen = query_scratch(s, s->shown.rows + 1, sizeof(*chosen));
+
+	if (!make_moments(r))
+		return;
+	r->a->rows = choose_rows(r, rows, list) + 1;
+	if (s->error)
+		return;
+	for (size_t i = 0; i <= s->shown.rows; i++)
+		chosen[i] = NONE;
+	for (size_t i = 0; i + 1 < r->a->rows; i++)
+		chosen[list[i].candidate] = (uint32_t)i;
+	r->chosen = chosen;
+	if (name_rows(r, &peak, candidates, list))
+		fill_series(r);
+}
+
+/* Later frees change earlier moments where lifetimes count; and nobody lists all rows by what other
+ * processes allocated. Both are sorted as ever. */
+static bool ranks_at_once(const struct mayfly_info *info, const struct mayfly_query *query)
+{
+	return query->metric == MAYFLY_PEAK && !info->inherited && query->min_lifetime_ns <= 0 &&
+	       query->max_lifetime_ns == INT64_MAX &&
+	       !(grouping_of(query->by).flags & GROUPING_BY_FATE) &&
+	       !(info->absent & MAYFLY_ABSENT_ALLOCATED);
+}
+
+int series_run_largest(const struct mayfly_trace *trace, const struct mayfly_query *query,
+		       size_t points, size_t rows, struct mayfly_series **series)
+{
+	struct mayfly_query candidates = ranking_query(query);
+	struct query_state s = {0};
+	struct series_run r = {.s = &s, .points = points};
+	const struct mayfly_result *result;
+	int error = series_problem(trace, query, points);
+
+	if (error)
+		return error;
+	if (!ranks_at_once(mayfly_trace_info(trace), query))
+		return mayfly_series_run(trace, query, points, rows, series);
+	candidates.metric = MAYFLY_ALLOCATED;
+	candidates.stack_rows = MOST_CANDIDATES;
+	r.a = answer_new(&s, sizeof(*r.a));
+	result = query_shown(&s, r.a, trace, &candidates, MOST_CANDIDATES);
+	if (result) {
+		s.query = query;
+		run_largest(&r, query, result, rows);
 	}
 	return answer_finish(&s, r.a, series);
 }

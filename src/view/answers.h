@@ -14,8 +14,9 @@
 typedef int view_json(struct request *r, struct json *j);
 typedef int view_bytes(struct request *r, struct view_answer *a);
 
-view_json view_info, view_overview;					     /* view_info.c */
-view_json view_rows, view_curve, view_series, view_histogram, view_leaks;    /* view_rows.c */
+view_json view_info, view_overview; /* view_info.c */
+view_json view_rows, view_curve, view_series, view_grown, view_histogram,
+    view_leaks;								     /* view_rows.c */
 view_json view_spans, view_events, view_churn, view_reallocs, view_survival, /* view_panes.c */
     view_rss, view_fragmentation;
 view_json view_callers; /* view_tree.c */

@@ -17,6 +17,7 @@ static const struct {
     {"rows", view_rows},
     {"curve", view_curve},
     {"series", view_series},
+    {"grown", view_grown},
     {"histogram", view_histogram},
     {"leaks", view_leaks},
     {"spans", view_spans},

@@ -29,15 +29,24 @@
  *				self is what the function itself allocates when called from there
  *	curve			points=N: "times_ns", "live_bytes" of what the filters keep; without
  *				filters each is the largest since the one before
- *	series			points=N, top=N: stacked by rows
+ *	series			points=N, top=N: stacked by rows; at the peak: those that are the
+ *				largest at one of these moments; "callers": for each row without a
+ *				name its nearest named caller, else null
+ *	grown			what is live at `to` and not at `from`, and the reverse: "before",
+ *				"after", "survived" (allocated between, live at the end), "freed"
+ *				(live at the begin, not at the end), and the same by rows
  *	counters		points=N: "times_ns", "counters": each one's values at the same times;
  *				RSS is one (view_counters.c)
  *	lanes			width=N, top=N, skip=N: spans, instants and pauses by thread, arranged
  *				for so many pixels: "types", "lanes", "shown" (view_lanes.c)
  *	histogram		classes=size|lifetime, top=N
  *	heat			size by lifetime: "sizes", "lifetimes", "cells" (view_heat.c)
- *	spans, events, churn, reallocs, survival, rss, fragmentation, leaks
+ *	spans, events, churn, reallocs, survival, rss, fragmentation
  *				as the command's --json
+ *	leaks			also as the command's, and "over_time" (or null): "times_ns" and for
+ *				each row "first_ns", "last_ns" (of the allocations of blocks that
+ *				were never freed), "live_bytes" (at these times), "growth" (bytes a
+ *				second, over the second half), "growing"
  *	source			file=PATH: "lines": line, self, total (rows by line, so a line in
  *				several functions is several); "text", or null. Without file:
  *				"files": what each allocates itself, and the largest total of its

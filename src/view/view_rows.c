@@ -6,9 +6,13 @@
 
 #include "answer/json_parts.h"
 #include "answer/json_views.h"
+#include "answer/named_caller.h"
 #include "answer/suppressions.h"
 #include "answer/trace_facts.h"
 #include "query/grouping.h"
+#include "query/grown.h"
+#include "query/leak_times.h"
+#include "query/series.h"
 #include "view/answers.h"
 
 /* How many rows the question must give: r->skip and the r->top after them; 0: all. */
@@ -54,6 +58,43 @@ int view_rows(struct request *r, struct json *j)
 	return 0;
 }
 
+/* One for each row, in their order; null where the trace has no times. */
+static int put_leak_times(struct request *r, struct json *j)
+{
+	size_t rows = rows_needed(r);
+	struct leak_times *times;
+	int error = leak_times_run(r->trace, &r->q.query, rows ? rows : SIZE_MAX, &times);
+
+	if (error == MAYFLY_E_ABSENT) {
+		json_null(j, "over_time");
+		return 0;
+	}
+	if (error)
+		return error;
+	json_object(j, "over_time");
+	json_array(j, "times_ns");
+	for (size_t i = 0; i < LEAK_TIMES_POINTS; i++)
+		json_integer(j, NULL, times->time_ns[i]);
+	json_end(j);
+	json_array(j, "rows");
+	for (size_t i = r->skip; i < times->rows; i++) {
+		const struct leak_time *row = &times->row[i];
+		bool known = row->first_ns >= 0;
+
+		json_object(j, NULL);
+		json_bound(j, "first_ns", known ? row->first_ns : INT64_MAX);
+		json_bound(j, "last_ns", known ? row->last_ns : INT64_MAX);
+		json_real(j, "growth", row->growth);
+		json_bool(j, "growing", row->growing);
+		json_rounded_all(j, "live_bytes", row->live_bytes, LEAK_TIMES_POINTS);
+		json_end(j);
+	}
+	json_end(j);
+	json_end(j);
+	leak_times_free(times);
+	return 0;
+}
+
 int view_leaks(struct request *r, struct json *j)
 {
 	struct suppressions s = {0};
@@ -72,6 +113,8 @@ int view_leaks(struct request *r, struct json *j)
 		r->q.query.ignore = suppressions_match(&s);
 	}
 	error = view_rows(r, j);
+	if (!error)
+		error = put_leak_times(r, j);
 	if (!error && s.count)
 		error = suppressions_account(&s, r->trace, &unsuppressed);
 	if (!error)
@@ -122,17 +165,84 @@ int view_curve(struct request *r, struct json *j)
 	return 0;
 }
 
+/* For each row the nearest named caller of its function without a name, or null. */
+static void put_callers(const struct request *r, struct json *j,
+			const struct mayfly_row *const *row, size_t rows)
+{
+	const char **caller = named_callers(r->trace, &r->q.query, row, rows);
+
+	json_array(j, "callers");
+	for (size_t i = 0; i < rows; i++)
+		if (caller && caller[i])
+			json_text(j, NULL, caller[i]);
+		else
+			json_null(j, NULL);
+	json_end(j);
+	free(caller);
+}
+
+static void put_series_callers(const struct request *r, struct json *j,
+			       const struct mayfly_series *s)
+{
+	const struct mayfly_row **row = calloc(s->rows, sizeof(*row));
+
+	if (!row) {
+		j->bytes.failed = true;
+		return;
+	}
+	for (size_t i = 0; i + 1 < s->rows; i++)
+		row[i] = &s->row[i];
+	put_callers(r, j, row, s->rows - 1);
+	free(row);
+}
+
 int view_series(struct request *r, struct json *j)
 {
 	struct mayfly_series *s;
 	int error;
 
 	limit_stacks(r);
-	error = mayfly_series_run(r->trace, &r->q.query, r->points, r->top ? r->top : SIZE_MAX, &s);
+	error =
+	    series_run_largest(r->trace, &r->q.query, r->points, r->top ? r->top : SIZE_MAX, &s);
 	if (error)
 		return error;
 	json_series(j, r->trace, &r->q.query, s);
+	put_series_callers(r, j, s);
 	mayfly_series_free(s);
+	return 0;
+}
+
+static void put_grown_row(const struct request *r, struct json *j, const struct grown_row *row)
+{
+	json_object(j, NULL);
+	json_row_key(j, r->trace, r->q.query.by, row->key);
+	json_estimate(j, "before", &row->before);
+	json_estimate(j, "survived", &row->survived);
+	json_estimate(j, "freed", &row->freed);
+	json_real(j, "change", row->change);
+	json_end(j);
+}
+
+int view_grown(struct request *r, struct json *j)
+{
+	struct grown *g;
+	int error = grown_run(r->trace, &r->q.query, &g);
+
+	if (error)
+		return error;
+	json_text(j, "by", by_names[r->q.query.by]);
+	json_integer(j, "from_ns", g->from_ns);
+	json_integer(j, "to_ns", g->to_ns);
+	json_estimate(j, "before", &g->before);
+	json_estimate(j, "after", &g->after);
+	json_estimate(j, "survived", &g->survived);
+	json_estimate(j, "freed", &g->freed);
+	json_unsigned(j, "rows_count", g->rows);
+	json_array(j, "rows");
+	for (size_t i = 0; i < g->rows && (!r->top || i < r->top); i++)
+		put_grown_row(r, j, &g->row[i]);
+	json_end(j);
+	grown_free(g);
 	return 0;
 }
 
