@@ -133,7 +133,7 @@ def of_cxx(shape):
                 "main": r"main \(cxx\.cc:1[0-9]\)\.", "thread": r"fill\(\) \(cxx\.cc:8\)\."}
     command = [binary("cxx", "g++", ".cc", CXX), shape]
     line = headline(command)
-    check(re.fullmatch(r"At the peak, \d+ % of [0-9.]+ MB was allocated in " + expected[shape], line),
+    check(re.fullmatch(r"At the peak, \d+ % of [0-9.]+ MiB was allocated in " + expected[shape], line),
           line)
     same(names(named(command)), ["Cache::grow"] if shape == "one" else [], shape)
 
@@ -156,7 +156,7 @@ int main()
 @case
 def of_a_long_name():
     line = headline([binary("long", "g++", ".cc", LONG)])
-    check(re.fullmatch(r"At the peak, \d+ % of [0-9.]+ [KM]B was allocated in fill<\.\.\.>\(\) "
+    check(re.fullmatch(r"At the peak, \d+ % of [0-9.]+ [KM]iB was allocated in fill<\.\.\.>\(\) "
                        r"\(long\.cc:6\)\.", line), line)
 
 
@@ -231,7 +231,7 @@ def notes(name):
 @case
 def of_samples():
     line = headline([binary("cxx", "g++", ".cc", CXX), "one"], "-i", "16K")
-    check(re.match(r"At the peak, (100|9\d) % (\(±\d+\) )?of [0-9.]+ MB was allocated in fill\(\) \(cxx",
+    check(re.match(r"At the peak, (100|9\d) % (\(±\d+\) )?of [0-9.]+ MiB was allocated in fill\(\) \(cxx",
                    line), line)
 
 

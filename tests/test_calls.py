@@ -338,7 +338,7 @@ def tree_in_the_terminal():
             check(min(top, whole.nodes - 1) <= len(shown) < top + 6, len(shown), "nodes of --top", top)
         lines = text(trace, "--by", "tree", "--metric", "allocated", "--depth", "5", "--all-frames")
         check("as a tree of calls" in lines[0], lines[0])
-        check(re.fullmatch(r" *\S+ [KMG]?B +100 %  all", lines[1]), lines[1])
+        check(re.fullmatch(r" *\S+ (?:[KMG]i)?B +100 %  all", lines[1]), lines[1])
         same(sum(line.endswith(" _start") for line in lines), 1, "lines of _start")
         deepest = max(len(p) for p in got)
         whole = text(trace, "--by", "tree", "--metric", "allocated", "--all-frames")

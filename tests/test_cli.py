@@ -619,19 +619,19 @@ def inlined_frames_are_marked():
 @case
 def text_shows_uncertainty():
     text = mayfly("report", "--metric", "allocated", trace()).text
-    check(re.search(r"^ *3\.75 MB ±\d+ % .* grow_table$", text, re.M), text)
-    check(re.search(r"^ *\S+\.\.\S+ KB .* medium_row$", text, re.M), text)
-    check(re.search(r"^ *3\.00 MB  .* load_file$", text, re.M), text)
+    check(re.search(r"^ *3\.75 MiB ±\d+ % .* grow_table$", text, re.M), text)
+    check(re.search(r"^ *\S+\.\.\S+ KiB .* medium_row$", text, re.M), text)
+    check(re.search(r"^ *3\.00 MiB  .* load_file$", text, re.M), text)
     check("rare" not in text, "rows with too few samples are shown:", text)
     check(re.search(r"^  2 others with fewer than 4 samples, together ", text, re.M), text)
     everything = mayfly("report", "--metric", "allocated", "--top", "0", trace()).text
     check(re.search(r"^ *<= \d.* rare_row$", everything, re.M), everything)
     check(re.search(r"^ *<= \d.* rarest_row$", everything, re.M), everything)
     stacks = mayfly("report", "--metric", "allocated", "--by", "stack", "--all", trace()).text
-    check(re.search(r"^ *\d+\. at most \d\S+ [KM]B, 2 samples", stacks, re.M), stacks)
-    check(re.search(r"^ *\d+\. at most \d\S+ [KM]B, 1 sample", stacks, re.M), stacks)
+    check(re.search(r"^ *\d+\. at most \d\S+ [KM]iB, 2 samples", stacks, re.M), stacks)
+    check(re.search(r"^ *\d+\. at most \d\S+ [KM]iB, 1 sample", stacks, re.M), stacks)
     nothing = mayfly("report", "--focus", "no such function", trace()).text
-    check(re.search(r": < 192 KB, 0 samples, filtered\n  No block matches", nothing), nothing)
+    check(re.search(r": < 192 KiB, 0 samples, filtered\n  No block matches", nothing), nothing)
 
 
 @case
@@ -695,17 +695,17 @@ def series_known_figures():
 def series_text():
     text = mayfly("report", "--series", "12", trace("exact"), LC_ALL="C.UTF-8").text
     check(text.startswith("Live by function at 12 moments, 167 ms to 2.00 s"), text)
-    check(re.search(r"^3\.00 MB  █{12}  3\.00 MB  load_file$", text, re.M), text)
-    check(re.search(r"^ 117 KB  ▅██▆▂ +0 B  grow_table$", text, re.M), text)
+    check(re.search(r"^3\.00 MiB  █{12}  3\.00 MiB  load_file$", text, re.M), text)
+    check(re.search(r"^ 117 KiB  ▅██▆▂ +0 B  grow_table$", text, re.M), text)
     check("[all others]" in mayfly("report", "--series", "5", "--top", "1", trace("exact")).text,
           "others")
     plain = mayfly("report", "--series", "3", "--top", "1", trace("exact"), LC_ALL="C").text
     check(plain.isascii(), plain)
-    check("  1. at most 3.00 MB, last 3.00 MB  load_file\n     3.00 MB, 3.00 MB, 3.00 MB\n" in plain,
+    check("  1. at most 3.00 MiB, last 3.00 MiB  load_file\n     3.00 MiB, 3.00 MiB, 3.00 MiB\n" in plain,
           plain)
     stacks = mayfly("report", "--series", "4", "--by", "stack", "--top", "1", trace("exact"),
                     LC_ALL="C.UTF-8").text
-    check(re.search(r"  1\. at most 3\.00 MB, last 3\.00 MB  ████\n     load_file  .*\n     main ",
+    check(re.search(r"  1\. at most 3\.00 MiB, last 3\.00 MiB  ████\n     load_file  .*\n     main ",
                     stacks), stacks)
     wide = mayfly("report", "--series", "900", trace("exact"), COLUMNS="80").text
     check(max(columns(line) for line in wide.splitlines()) <= 80, "lines of a long series")
@@ -764,7 +764,7 @@ def snapshots_text():
     text = mayfly("report", trace("snapshots"), COLUMNS="120").text
     check(re.search(r"^Exact +every allocation: 172, 90 freed$", text, re.M), text)
     check(re.search(r"^Snapshots +every 500 ms, 2 with changes$", text, re.M), text)
-    check(re.search(r"^Highest +3\.51 MB for a time between two snapshots$", text, re.M), text)
+    check(re.search(r"^Highest +3\.51 MiB for a time between two snapshots$", text, re.M), text)
     check(re.search(r"^Peak .* at 500 ms$", text, re.M), text)
     for mark in ("±", "<=", "SAMPLES"):
         check(mark not in text, repr(mark), "in", text)
@@ -828,14 +828,14 @@ def thinned_traces():
         same(len(lines), 1, "notes in %r" % text)
         check("--max-size" in lines[0] and "errors" in lines[0], lines[0])
         check("Thinned" not in mayfly(command, trace()).text, "not thinned")
-        check("1 byte in 64.0 KB at the start, in up to 128 KB later" in text, text)
+        check("1 byte in 64.0 KiB at the start, in up to 128 KiB later" in text, text)
     same(as_json("info", "--json", trace("thinned"))["thinned"], True, "thinned")
 
 
 @case
 def text_and_json_agree():
     def size(value):
-        for unit in ("B", "KB", "MB", "GB"):
+        for unit in ("B", "KiB", "MiB", "GiB"):
             if value < 999.5:
                 return "%.3g" % value, unit
             value /= 1024
@@ -865,7 +865,7 @@ def text_and_json_agree():
 @case
 def top_limits_rows():
     text = mayfly("report", "--metric", "allocated", "--top", "2", trace()).text
-    rows = re.findall(r"^ *[\d.]+ [KM]?B  ?[±\d ].*$", text, re.M)
+    rows = re.findall(r"^ *[\d.]+ (?:[KM]i)?B  ?[±\d ].*$", text, re.M)
     same(len(rows), 2, "rows of " + text)
     check(re.search(r"^  \d+ more: .* \(--top 0 shows all\)$", text, re.M), text)
     stacks = mayfly("report", "--by", "stack", "--top", "2", trace()).text
@@ -913,11 +913,11 @@ def overview_and_tables():
 @case
 def histograms_are_in_order():
     text = mayfly("report", "--metric", "allocated", "--by", "size", trace()).text
-    # 48 and 64, 100 and 128, 256, 500, 1000, 4000, 20000 bytes, 3 MB
+    # 48 and 64, 100 and 128, 256, 500, 1000, 4000, 20000 bytes, 3 MiB
     same(re.findall(r"(\S+ \S+) to (\S+ \S+)$", text, re.M),
          [("32 B", "64 B"), ("64 B", "128 B"), ("128 B", "256 B"), ("256 B", "512 B"),
-          ("512 B", "1.00 KB"), ("2.00 KB", "4.00 KB"), ("16.0 KB", "32.0 KB"),
-          ("2.00 MB", "4.00 MB")], "classes")
+          ("512 B", "1.00 KiB"), ("2.00 KiB", "4.00 KiB"), ("16.0 KiB", "32.0 KiB"),
+          ("2.00 MiB", "4.00 MiB")], "classes")
     text = mayfly("report", "--metric", "allocated", "--by", "lifetime", trace()).text
     same(re.findall(r"  (\S+ \S+ to \S+ \S+|never freed)$", text, re.M),
          ["1.00 ms to 10.0 ms", "100 ms to 1.00 s", "never freed"], "classes")
@@ -967,7 +967,7 @@ def ascii_locale():
     for arguments in (["report"], ["report", "--by", "stack"], ["info"]):
         out = mayfly(*arguments, trace(), LC_ALL="C").out
         check(all(b < 128 for b in out), arguments, "prints more than ASCII in the C locale")
-    check(b"3.75 MB +-" in mayfly("report", "--metric", "allocated", trace(), LC_ALL="C").out, "")
+    check(b"3.75 MiB +-" in mayfly("report", "--metric", "allocated", trace(), LC_ALL="C").out, "")
 
 
 def on_terminal(arguments, width, code=0, prefix=(), **changes):
@@ -1116,7 +1116,7 @@ def info_text():
     text = mayfly("info", trace(), TZ="UTC").text
     for line in (r"Program      demo --input 'two words\.txt'", r"Process      4242, parent 4241",
                  r"Started      2023-11-14 22:13:20 UTC", r"Duration     2\.00 s; exit status 3",
-                 r"Mode         sampled, 1 byte in 64\.0 KB, stratified", r"Samples      172",
+                 r"Mode         sampled, 1 byte in 64\.0 KiB, stratified", r"Samples      172",
                  r"Frees        90", r"Threads      2: demo \(4242\), worker \(4250\)",
                  r"Modules      3, 1 without symbols",
                  r"libstripped\.so +1 +0 +abcd0102\w* +no symbols in the file"):
@@ -1126,7 +1126,7 @@ def info_text():
     check("/opt/demo/lib/libcxx_demo.so" in mayfly("info", "--modules", "--wide", trace()).text,
           "--wide")
     hint = mayfly("info", trace("deep"), COLUMNS="200").text
-    check(re.search(r"^Hint +an interval of 64\.0 KB gave only 40 samples; .* -i 2K$", hint, re.M),
+    check(re.search(r"^Hint +an interval of 64\.0 KiB gave only 40 samples; .* -i 2K$", hint, re.M),
           hint)
 
 

@@ -148,7 +148,7 @@ def diff_of_samples():
 def diff_text():
     text = run([MAYFLY, "diff", "--metric", "allocated", "--by", "line", trace("before"),
                 trace("after")]).out.decode()
-    for word in ("Allocated", "Peak", "Live at end", "CHANGE", "+166 KB", "(was "):
+    for word in ("Allocated", "Peak", "Live at end", "CHANGE", "+166 KiB", "(was "):
         check(word in text, repr(word), "is not in", text)
     check("noise" not in text, "an exact change is none", text)
     sampled = run([MAYFLY, "diff", known(1, "-i", "64K"), known(2, "-i", "64K")]).out.decode()
@@ -348,7 +348,7 @@ def check_against_a_baseline():
     enough, scarce = 100 * (b - a) / a + 0.1, 100 * (b - a) / a - 0.1
     checked("--baseline", before, "--max-increase", "leaked=%g%%" % enough, after, code=0)
     result = checked("--baseline", before, "--max-increase", "leaked=%g%%" % scarce, after, code=1)
-    check(b"baseline" in result.out and b"+97.7 KB" in result.out, "the stack that grew", result)
+    check(b"baseline" in result.out and b"+97.7 KiB" in result.out, "the stack that grew", result)
     checked("--baseline", before, "--max-increase", "10%", before, code=0)
     checked("--baseline", after, "--max-increase", "0,allocated=0", before, code=0)
     checked("--baseline", before, "--limits", limits("peak +1%"), after, code=1)
@@ -371,7 +371,7 @@ def check_knows_noise():
     checked("--baseline", known(2, "-i", "64K"), "--max-increase", "allocated=10%", trace_, code=0)
 
 
-# Fills 8 MB and frees it, TEETH times; keeps the last of them. Sizes from 16 bytes to 2 KB.
+# Fills 8 MiB and frees it, TEETH times; keeps the last of them. Sizes from 16 bytes to 2 KiB.
 TEETH = r"""
 #include <stdlib.h>
 static void *slot[65536];

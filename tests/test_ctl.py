@@ -91,7 +91,7 @@ def interval():
             same(status(pid)["interval_bytes"], 256)
             told.tell("c", 40)
         said = run([MAYFLY, "info", here / "t.mayfly"]).out.decode()
-        check("1 byte in 64.0 KB at the start, in 256 B to 4.00 MB later" in " ".join(said.split()), said)
+        check("1 byte in 64.0 KiB at the start, in 256 B to 4.00 MiB later" in " ".join(said.split()), said)
         same(megabytes(here / "t.mayfly", "keep_a"), 20)
         check(300 < megabytes(here / "t.mayfly", "keep_b") < 500, "a coarse estimate")
         check(info(here / "t.mayfly")["samples"] < 20 + 400 + 40, "no coarser than before")

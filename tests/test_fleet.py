@@ -748,7 +748,7 @@ def questions():
         for one, other in zip(mean["rows"], whole["rows"]):
             check(abs(one["self"]["bytes"]["estimate"] - other["self"]["bytes"]["estimate"] / 2) <= 1, one, other)
         text = good("check", "--max-increase", "allocated=50%", "--baseline", s.url() + "?host=one&per=process", traces[2])
-        base = float(re.search(r"baseline, ([\d.]+) MB", text).group(1))
+        base = float(re.search(r"baseline, ([\d.]+) MiB", text).group(1))
         check(abs(base - mean["total"]["bytes"]["estimate"] * 1.5 / 2 ** 20) < 0.2, text, mean["total"])
         check("add per=process" in run([MAYFLY, "check", "--max-increase", "1%", "--baseline", s.url(), traces[2]],
                                        env=environment()).err.decode(), "a sum as baseline")
@@ -780,7 +780,7 @@ def questions_of_samples():
         got = report(s.url(), "--metric", "allocated")
         check(abs(got["total"]["bytes"]["estimate"] - whole) < 10, got["total"], whole)
         text = good("info", s.url())
-        check(re.search(r"allocated [\d.]+ MB ±0\.\d*[1-9]", text), text)
+        check(re.search(r"allocated [\d.]+ MiB ±0\.\d*[1-9]", text), text)
         rows = {one["function"]: one["self"] for one in report(s.url(), "--metric", "allocated", "--all")["rows"]}
         for name, one in rows.items():
             parts = [row["self"] for trace in traces for row in report(trace, "--metric", "allocated", "--all")["rows"]
@@ -1442,7 +1442,7 @@ def example():
         done = run([os.path.join(SOURCE, "examples", "fleet", "run"), here / "fleet"],
                    env=environment(MAYFLY=MAYFLY, PORTS=ports))
         same(done.code, 0, done)
-        check(re.search(r"^ *\+[\d.]+ MB .* list_items$", done.out.decode(), re.M), done.out.decode())
+        check(re.search(r"^ *\+[\d.]+ MiB .* list_items$", done.out.decode(), re.M), done.out.decode())
         check(re.search(r"^Live by function at 4 moments", done.out.decode(), re.M), done.out.decode())
         page = os.path.join(BUILD, "src", "page", "viewer.html")
         if os.path.exists(page) and os.path.getsize(page):

@@ -128,7 +128,7 @@ def info_says_where_it_comes_from():
     text = mayfly("info", memtrace_file()).text
     check(re.search("^File .*, of Memtrace$", text, re.M), text)
     check("Mode         sampled, blocks of OCaml alone\n" in text, text)
-    check("OCaml heap   sampled, 0.001 per word: 1 byte in 7.81 KB\n" in text, text)
+    check("OCaml heap   sampled, 0.001 per word: 1 byte in 7.81 KiB\n" in text, text)
     # Nobody can record it again with mayfly's options.
     check("record again" not in text, text)
 

@@ -357,7 +357,7 @@ def rss_says_who_mapped():
         check(all(row["file"].endswith("process_events.c") and row["line"] for row in report["mapped"]),
               report["mapped"])
         text = run([MAYFLY, "report", "--rss", traces[0]]).out.decode()
-        check(re.search(r"24.0 MB +rw-p +make_pool", text) and "reserve" in text, text)
+        check(re.search(r"24.0 MiB +rw-p +make_pool", text) and "reserve" in text, text)
 
 
 @case

@@ -932,7 +932,7 @@ def rounded_interval_is_told():
     with Folder() as here, Terminal([MAYFLY, "record", "-i", "600K", "-o", "t", "--", "true"],
                                     here.path) as terminal:
         terminal.told("ended 0")
-        check(b"600 KB" in terminal.text and b"512 KB" in terminal.text, terminal.text)
+        check(b"600 KiB" in terminal.text and b"512 KiB" in terminal.text, terminal.text)
 
 
 @cases(["redirected", "--progress"])
@@ -949,7 +949,7 @@ def progress_line(how):
             drawn = re.findall(rb"\r\033\[Kmayfly: ([^\r\033]*live[^\r\033]*)", terminal.text)
             check(4 <= len(drawn) <= 3 + 5 * (time.monotonic() - begin), "drawn", len(drawn), "times",
                   terminal.text)
-            check(re.match(rb"[\d.]+ m?s  \d+ samples  live about [\d.]+ [KM]?B$", drawn[-1]), drawn)
+            check(re.match(rb"[\d.]+ m?s  \d+ samples  live about [\d.]+ (?:[KM]i)?B$", drawn[-1]), drawn)
             check(all(len(line) < 60 for line in drawn), "too wide", drawn)
             # The line is gone before anything else is printed.
             check(re.search(rb"\r\033\[Kmayfly: \d+ samples of ", terminal.text), terminal.text)
@@ -1496,7 +1496,7 @@ int main(int argc, char **argv)
 
 @case
 def memory_with_max_size():
-    """The recorder needs at most 256 MB, however many blocks are live."""
+    """The recorder needs at most 256 MiB, however many blocks are live."""
     count = 6000000
     need("gcc")
     with Folder() as here:

@@ -174,10 +174,10 @@ def spans_as_a_table():
     found = rows(out, "Spans by")
     same([row[-1] for row in found], ["request", "parse", "render"], "order")
     same(found[0][0], "200", "count")
-    same(found[0][-3:-1], ["2.29 MB", "58.6 KB"], "allocated and live")
+    same(found[0][-3:-1], ["2.29 MiB", "58.6 KiB"], "allocated and live")
     check("CATEGORY" not in out, "a column without anything in it")
     out = text("report", "--spans", trace("sampled"))
-    check(re.search(r"\d MB ±\d+ %", out), "no error beside an estimate:\n" + out)
+    check(re.search(r"\d MiB ±\d+ %", out), "no error beside an estimate:\n" + out)
     check("95 % interval" in out, "nobody says what ± is")
     out = text("report", "--spans", trace("lossy"))
     check("1 span had not ended" in out and "3 ends of spans" in out and
@@ -206,7 +206,7 @@ def events_as_tables():
                                  ["1", "634 ms", "634 ms", "process", "fork"]], "instants")
     same(rows(out, "Counters"),
          [["200", "-4", "0.5", "5", "-4", "queue (requests)"],
-          ["4", "10.0 MB", "85.0 MB", "160 MB", "160 MB", "process", "rss"]],
+          ["4", "10.0 MiB", "85.0 MiB", "160 MiB", "160 MiB", "process", "rss"]],
          "counters")
     check("7 more could not be recorded" in text("report", "--events", trace("lossy")), "lost ones")
 

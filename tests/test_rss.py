@@ -95,7 +95,7 @@ def sorted_by_kind(text):
         "half-pair"])
 @patient
 def as_the_kernel_says(kind):
-    """Each part is within 2 % of RSS, and 512 KB, of what the program reads in its own smaps."""
+    """Each part is within 2 % of RSS, and 512 KiB, of what the program reads in its own smaps."""
     with Folder() as here:
         _, _, report = resident(here, kind, "-i", "64K",
                                 env=environment(SMAPS=here / "smaps",
@@ -323,7 +323,7 @@ def advice_is_right():
         back, _ = given_back("freed")
         check(0.8 * SIZE * MEGABYTE < promised <= 1.01 * back, promised, "promised of", back)
         _, _, report = resident(here, "top", "-i", "64K")
-        promised = float(re.search(r"At least ([0-9.]+) MB", moment(report, "end")["advice"])[1])
+        promised = float(re.search(r"At least ([0-9.]+) MiB", moment(report, "end")["advice"])[1])
         back, _ = given_back("top")
         check(0.8 * SIZE < promised <= 1.01 * back / MEGABYTE, promised, "promised of", back)
         _, _, report = resident(here, "fragmented", "--exact")
@@ -557,7 +557,7 @@ def summary_says_it():
         resident(here, "anonymous")
         for command in ("report", "info"):
             text = run([MAYFLY, command, here / "trace.mayfly"]).out.decode()
-            found = re.search(r"Resident +([0-9.]+) MB at most", text)
+            found = re.search(r"Resident +([0-9.]+) MiB at most", text)
             check(found, text[:800])
             near(float(found.group(1)), SIZE + 2, 0.05, "resident")
         text = run([MAYFLY, "report", "--rss", here / "trace.mayfly"],

@@ -344,10 +344,10 @@ def sizes(size):
         kept.tell("a", 30)
         kept.tell("b", 10)
         with top(kept.pid, columns=columns, lines=lines) as terminal:
-            terminal.shows("keep_a", "keep_b", "LIVE", "30.0 MB", "10.0 MB")
+            terminal.shows("keep_a", "keep_b", "LIVE", "30.0 MiB", "10.0 MiB")
             screen = terminal.screen
             check(screen.line(0).endswith("s") and "pid %d, recording" % kept.pid in screen.line(0), screen.text())
-            check("Live 40.0 MB" in screen.line(1) and "RSS" in screen.line(1), screen.text())
+            check("Live 40.0 MiB" in screen.line(1) and "RSS" in screen.line(1), screen.text())
             check(screen.line(lines - 1).startswith("1-4 sort"), screen.text())
             check((columns < 72) == (" FREED" not in screen.text()), screen.text())
             check((columns >= 120) == ("told.c" in screen.text()), screen.text())
@@ -355,7 +355,7 @@ def sizes(size):
             terminal.resize(100, 30)
             terminal.until(lambda s: s.line(29).startswith("1-4 sort") and "keep_a" in s.text(), "the new size")
             terminal.resize(30, 6)
-            terminal.until(lambda s: s.line(5).startswith("1-4 sort") and "30.0 MB" in s.text(), "a small size")
+            terminal.until(lambda s: s.line(5).startswith("1-4 sort") and "30.0 MiB" in s.text(), "a small size")
             same(terminal.type("q").end(), 0)
 
 
@@ -368,18 +368,18 @@ def keys():
             terminal.type("m").shows("SINCE MARK", "Allocated since the mark")
             kept.tell("b", 20)
             kept.tell("-", 1000)
-            terminal.until(lambda s: (row(s, "keep_b") or [])[:3] == ["20.0", "MB", "20.0"] and
+            terminal.until(lambda s: (row(s, "keep_b") or [])[:3] == ["20.0", "MiB", "20.0"] and
                            not row(s, "keep_a"), "what was allocated since the mark")
-            terminal.type("1").until(lambda s: (row(s, "keep_a") or [])[:2] == ["30.0", "MB"], "all that is live")
+            terminal.type("1").until(lambda s: (row(s, "keep_a") or [])[:2] == ["30.0", "MiB"], "all that is live")
             terminal.type("2").shows("Allocated by function").type("3").shows("freed again by function", "churn")
             terminal.type("1").shows("▾LIVE").type("p").shows("▾AT PEAK").type("p").shows("▾LIVE")
             terminal.type("t").shows("by thread").type("t").shows("by function")
             terminal.type("o").shows("by module", "keeper").type("o").shows("by function")
             terminal.type("l").shows("Nothing has labels")
-            terminal.type("\r").shows("1. 30.0 MB", "     keep_a", "     main").type("\r")
-            terminal.until(lambda s: "1. 30.0 MB" not in s.text(), "the stacks to close")
-            terminal.type("\x1bOB\r").shows("1. 20.0 MB", "     keep_b").type("\r")
-            terminal.type("/_b\r").shows("Only stacks with /_b/", "20.0 MB, filtered")
+            terminal.type("\r").shows("1. 30.0 MiB", "     keep_a", "     main").type("\r")
+            terminal.until(lambda s: "1. 30.0 MiB" not in s.text(), "the stacks to close")
+            terminal.type("\x1bOB\r").shows("1. 20.0 MiB", "     keep_b").type("\r")
+            terminal.type("/_b\r").shows("Only stacks with /_b/", "20.0 MiB, filtered")
             check(row(terminal.screen, "keep_b") and not row(terminal.screen, "keep_a"), terminal.screen.text())
             terminal.type("f[\r").shows("not a regular expression")
             terminal.type("c").until(lambda s: row(s, "keep_a") and "SINCE" not in s.text(), "all rows")
@@ -390,8 +390,8 @@ def keys():
             terminal.type("x").shows("1-4 sort")
             terminal.type(" ").shows("Stopped here")
             kept.tell("c", 40)
-            terminal.type("1").shows("Live by function: 50.0 MB")
-            terminal.type(" ").shows("Live by function: 90.0 MB", "keep_c")
+            terminal.type("1").shows("Live by function: 50.0 MiB")
+            terminal.type(" ").shows("Live by function: 90.0 MiB", "keep_c")
             terminal.type("s").shows("Snapshot to").type(str(here / "s.mayfly") + "\r").shows("s.mayfly has what")
             terminal.type("s").shows("Snapshot to").type(str(here / "s.mayfly") + "\r").shows("exists")
             same(terminal.type("q").end(), 0)
@@ -402,7 +402,7 @@ def keys():
 
 def size_of(words, size):
     """Whether a number and its unit say this many bytes, to three digits."""
-    said = float(words[0]) * {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}[words[1]]
+    said = float(words[0]) * {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[words[1]]
     return abs(said - size) <= 0.006 * size
 
 

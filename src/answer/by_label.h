@@ -3,8 +3,8 @@
  * Memory by the values of a label, for formats that draw it: the live heap over time, and what was
  * allocated and is still live at the end, with their errors.
  *
- *	request=page	 allocated 116 MB	 live  |  __/\__/\_
- *	request=search	 allocated	20 MB	 live  |  _________
+ *	request=page	 allocated 116 MiB	 live  |  __/\__/\_
+ *	request=search	 allocated	20 MiB	 live  |  _________
  *	(others)	 values with less
  *	(none)		 blocks without the label
  */

@@ -37,24 +37,27 @@ static char *with_unit(char *buffer, size_t size, double value, double step,
 	if (unit == 0)
 		value = round(value);
 	three_digits(digits, sizeof(digits), value);
-	/* Where a column is aligned, "2.00 MB" among "2.13 MB" reads better than "2 MB". */
+	/* Where a column is aligned, "2.00 MiB" among "2.13 MiB" reads better than "2 MiB". */
 	if (unit > 0 && !strchr(digits, '.') && value < 99.95)
 		text_format(digits, sizeof(digits), "%.*f", value < 9.995 ? 2 : 1, value);
 	return text_format(buffer, size, "%s%s%s", digits, *units[unit] ? " " : "", units[unit]);
 }
 
-static const char *const byte_units[] = {"B", "KB", "MB", "GB", "TB", "PB", "EB"};
+static const char *const byte_units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
 
 char *text_bytes(char *buffer, size_t size, double bytes)
 {
 	return with_unit(buffer, size, bytes, 1024, byte_units, 6);
 }
 
-char *text_bytes_iec(char *buffer, size_t size, double bytes)
+char *text_size_option(char *buffer, size_t size, uint64_t bytes)
 {
-	static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+	static const char suffixes[] = "\0KMGT";
+	size_t i = 0;
 
-	return with_unit(buffer, size, bytes, 1024, units, 6);
+	for (; i < 4 && bytes >= 1024 && bytes % 1024 == 0; i++)
+		bytes /= 1024;
+	return text_format(buffer, size, "%" PRIu64 "%.1s", bytes, suffixes + i);
 }
 
 char *text_count(char *buffer, size_t size, double count)

@@ -253,8 +253,8 @@ static void append_caller(char *buffer, size_t size, const struct found *f)
 	append_function(buffer, size, place_function(name, sizeof(name), f->caller));
 }
 
-char *headline_text(char *buffer, size_t size, bool utf8, bool iec,
-		    const struct caller_question *question, const struct headline_answers *answers)
+char *headline_text(char *buffer, size_t size, bool utf8, const struct caller_question *question,
+		    const struct headline_answers *answers)
 {
 	const struct mayfly_estimate *whole = &answers->functions->total;
 	const struct mayfly_row *row = largest_row(question->query, answers->functions), *outer;
@@ -271,10 +271,9 @@ char *headline_text(char *buffer, size_t size, bool utf8, bool iec,
 	f = find_on_stacks(question, answers->stacks, row);
 	text_append(buffer, size, "%s", moment_text(question->query));
 	append_share(buffer, size, utf8, &row->self, whole);
-	text_append(
-	    buffer, size, " of %s was allocated in %s",
-	    (iec ? text_bytes_iec : text_bytes)(bytes, sizeof(bytes), whole->bytes.estimate),
-	    *row->function ? "" : "an unnamed function, ");
+	text_append(buffer, size, " of %s was allocated in %s",
+		    text_bytes(bytes, sizeof(bytes), whole->bytes.estimate),
+		    *row->function ? "" : "an unnamed function, ");
 	append_function(buffer, size, row_function(name, sizeof(name), row));
 	if (f.place)
 		append_location(buffer, size, f.place);

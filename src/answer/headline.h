@@ -3,7 +3,7 @@
  * The answer in one sentence: which function of the program itself allocated most of the memory, and
  * who called it.
  *
- *	At the peak, 61 % (±3) of 812 MB was allocated in Cache::find (cache.cc:88), called by
+ *	At the peak, 61 % (±3) of 812 MiB was allocated in Cache::find (cache.cc:88), called by
  *	handle_request.
  */
 #ifndef MAYFLY_HEADLINE_H
@@ -19,9 +19,8 @@ struct headline_answers {
 
 #define HEADLINE_BYTES 2048
 
-/* Writes the sentence, or "" when too little is known. iec: with the page's units. Returns the buffer.
- */
-char *headline_text(char *buffer, size_t size, bool utf8, bool iec,
-		    const struct caller_question *question, const struct headline_answers *answers);
+/* Writes the sentence, or "" when too little is known. Returns the buffer. */
+char *headline_text(char *buffer, size_t size, bool utf8, const struct caller_question *question,
+		    const struct headline_answers *answers);
 
 #endif

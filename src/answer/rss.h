@@ -5,8 +5,8 @@
  *	rows	resident pages of mappings: heap, static data, ...	they add up to RSS
  *	facts	blocks: live, free, in pages of their own, ...		never added to pages
  *
- * The kernel counts pages that were touched, the allocator counts what it has handed out. 80 MB of
- * live blocks may be in 80 MB of resident pages or in none, and no trace says which. So no row of
+ * The kernel counts pages that were touched, the allocator counts what it has handed out. 80 MiB of
+ * live blocks may be in 80 MiB of resident pages or in none, and no trace says which. So no row of
  * pages is called live blocks; what can be concluded is a bound (FACT_ABSENT, FACT_EMPTY).
  */
 #ifndef MAYFLY_RSS_H

@@ -76,7 +76,7 @@ const char suppressions_default[] =
     "leak:^__pthread_setspecific$\n"
     "\n"
     "# constructors of shared libraries, which fill globals once; so does the C++ library with\n"
-    "# 71 KB for exceptions, by a function without a name\n"
+    "# 71 KiB for exceptions, by a function without a name\n"
     "leak:^_dl_init$\n"
     "leak:^_GLOBAL__sub_I_eh_alloc.cc$\n"
     "leak:eh_alloc.cc$\n";

@@ -34,7 +34,7 @@ const char *trace_heap_owner(const struct mayfly_trace *trace);
 
 /* The number of intervals that a trace of snapshots has counters for; 0 for other traces. */
 size_t trace_snapshots(const struct mayfly_trace *trace);
-/* "1 byte in 512 KB", and how far the interval was raised. */
+/* "1 byte in 512 KiB", and how far the interval was raised. */
 char *interval_text(char *buffer, size_t size, const struct mayfly_trace *trace);
 /* "stratified" between these two; "" when it is not known. */
 char *sampler_text(char *buffer, size_t size, const struct mayfly_info *info, const char *before,

@@ -4,7 +4,6 @@
 
 #include "answer/text_format.h"
 #include "format/utf8.h"
-#include "cli/interval.h"
 #include "cli/target.h"
 #include "cli/trace_fields.h"
 
@@ -21,7 +20,7 @@ static char *amount(char *buffer, size_t size, const struct limit *limit, double
 	return text_bytes(buffer, size, value);
 }
 
-/* "68.2 MB ±15 %" */
+/* "68.2 MiB ±15 %" */
 static char *found_text(char *buffer, size_t size, const struct report *r,
 			const struct limit *limit, const struct mayfly_estimate *e)
 {
@@ -55,7 +54,7 @@ static char *name_limit(const struct limit *limit)
 	return length < 0 ? NULL : text;
 }
 
-/* ", 60.0 MB": what the limit on an increase comes to. */
+/* ", 60.0 MiB": what the limit on an increase comes to. */
 static char *bound_text(char *buffer, size_t size, const struct limit *limit)
 {
 	char bound[FIGURE_TEXT];
@@ -65,7 +64,7 @@ static char *bound_text(char *buffer, size_t size, const struct limit *limit)
 	return text_format(buffer, size, ", %s", amount(bound, sizeof(bound), limit, limit->bound));
 }
 
-/* "an increase of 43 % or more", "68.2 MB or more" */
+/* "an increase of 43 % or more", "68.2 MiB or more" */
 static char *seen_text(char *buffer, size_t size, const struct limit *limit, double figure)
 {
 	double increase = 100 * limit_increase(limit, figure);
@@ -80,7 +79,7 @@ static char *seen_text(char *buffer, size_t size, const struct limit *limit, dou
 /* "use -i 16K or -x", which sees enough. */
 static char *remedy_text(char *buffer, size_t size, const struct limit *limit)
 {
-	char interval[INTERVAL_TEXT];
+	char interval[FIGURE_TEXT];
 	const char *both = limit->relative ? " for both" : "";
 
 	if (!limit->planned)
@@ -89,7 +88,7 @@ static char *remedy_text(char *buffer, size_t size, const struct limit *limit)
 		return text_format(buffer, size, "use -x%s", both);
 	return text_format(
 	    buffer, size, "use -i %s or -x%s",
-	    interval_option(interval, sizeof(interval), limit_interval(limit->decides)), both);
+	    text_size_option(interval, sizeof(interval), limit_interval(limit->decides)), both);
 }
 
 /* Whether it is certain, and if not, why. */
@@ -154,7 +153,7 @@ static void print_plain_stack(FILE *to, const struct output *o, const struct may
 	write_stack(to, &plain, row->stack, row->stack_length, STACK_DEPTH);
 }
 
-/* "12.3 MB +-18 %", "+2.1 MB, now 12.3 MB +-18 %" */
+/* "12.3 MiB +-18 %", "+2.1 MiB, now 12.3 MiB +-18 %" */
 static char *guilt_title(char *buffer, size_t size, const struct report *r,
 			 const struct limit *limit, const struct guilt *g)
 {
@@ -228,7 +227,7 @@ void check_print_plan(const struct report *r, const struct limits *limits)
 		putchar('\n');
 		for (size_t l = 0; limit->planned && l < LIMIT_INTERVALS; l++)
 			printf("%s %5s sees %s\n", l == limit->decides ? ">" : " ",
-			       interval_option(remedy, sizeof(remedy), limit_interval(l)),
+			       text_size_option(remedy, sizeof(remedy), limit_interval(l)),
 			       seen_text(text, sizeof(text), limit, limit->sees_with[l]));
 		free(name);
 	}
@@ -277,7 +276,7 @@ static void put_xml_stack(FILE *to, const struct report *r, const struct mayfly_
 	free(text);
 }
 
-/* "peak at most 10 % above the baseline, 60.0 MB: 63.1 MB, too much by 3.1 MB" */
+/* "peak at most 10 % above the baseline, 60.0 MiB: 63.1 MiB, too much by 3.1 MiB" */
 static void put_verdict(FILE *to, const struct report *r, const struct limit *limit,
 			const char *name)
 {

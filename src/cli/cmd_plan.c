@@ -8,7 +8,6 @@
 #include "answer/query_words.h"
 #include "answer/trace_facts.h"
 #include "answer/text_format.h"
-#include "cli/interval.h"
 #include "cli/open_trace.h"
 #include "question/question.h"
 #include "question/option_values.h"
@@ -149,7 +148,7 @@ static bool put_row(struct table *t, const struct expectation *e, bool mark,
 	char text[FIGURE_TEXT], interval[FIGURE_TEXT / 2];
 	double run = (double)set->run_ns;
 
-	interval_option(interval, sizeof(interval), e->interval);
+	text_size_option(interval, sizeof(interval), e->interval);
 	snprintf(text, sizeof(text), "%s%s", mark ? "> " : "", interval);
 	if (!table_cell(t, text))
 		return false;
@@ -234,7 +233,7 @@ static void print_sentence(const struct output *o, const struct plan *plan,
 		      "Record with -i %s: it is the coarsest interval with a standard error of at "
 		      "most %s for "
 		      "the %s (%s) and for %s (%s). Cost: %s of the run.",
-		      interval_option(interval, sizeof(interval), e.interval), wanted, figure,
+		      text_size_option(interval, sizeof(interval), e.interval), wanted, figure,
 		      text_error(total, sizeof(total), total_error(&e, set)), rows,
 		      text_error(median, sizeof(median), e.median),
 		      text_percent(share, sizeof(share), e.cost_ns, (double)set->run_ns));

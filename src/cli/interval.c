@@ -2,11 +2,9 @@
 /* Intervals of samples: see interval.h. */
 #include "cli/interval.h"
 
-#include <inttypes.h>
 #include <unistd.h>
 
 #include "answer/figures.h"
-#include "answer/text_format.h"
 #include "cli/message.h"
 #include "format/spool_format.h"
 
@@ -27,11 +25,4 @@ uint32_t interval_log2_of(uint64_t bytes, bool quiet)
 			  text_bytes(wanted, sizeof(wanted), (double)bytes),
 			  text_bytes(taken, sizeof(taken), (double)(1ull << log2)));
 	return log2;
-}
-
-char *interval_option(char *buffer, size_t size, uint64_t bytes)
-{
-	if (bytes >= 1 << 20)
-		return text_format(buffer, size, "%" PRIu64 "M", bytes >> 20);
-	return text_format(buffer, size, "%" PRIu64 "K", bytes >> 10);
 }

@@ -4,15 +4,10 @@
 #define MAYFLY_INTERVAL_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 /* log2 of the nearest power of two. bytes: from 1 to 2^SPOOL_INTERVAL_MAX_LOG2. If that is another
  * number, a line on a terminal says so, unless `quiet`. */
 uint32_t interval_log2_of(uint64_t bytes, bool quiet);
-
-/* As record's -i takes it: "512K". */
-#define INTERVAL_TEXT 24
-char *interval_option(char *buffer, size_t size, uint64_t bytes);
 
 #endif

@@ -42,7 +42,7 @@ bool record_wants_progress(const struct record_command *c)
 	return !c->record.quiet && isatty(STDERR_FILENO) && (c->progress || !isatty(STDOUT_FILENO));
 }
 
-/* Counts of the image that runs now: "1,234 samples  live about 12 MB". False: none yet. */
+/* Counts of the image that runs now: "1,234 samples  live about 12 MiB". False: none yet. */
 static bool counts_text(const struct record *r, char *text, size_t size)
 {
 	const struct recorder *one = NULL;

@@ -235,16 +235,6 @@ static uint64_t finer_interval(const struct mayfly_info *info)
 	return interval;
 }
 
-static void text_option_bytes(char *buffer, size_t size, uint64_t bytes)
-{
-	static const char suffixes[] = "\0KMGT";
-	size_t i = 0;
-
-	for (; i < 4 && bytes >= 1024 && bytes % 1024 == 0; i++)
-		bytes /= 1024;
-	snprintf(buffer, size, "%" PRIu64 "%.1s", bytes, suffixes + i);
-}
-
 static void note_remedies(const struct output *o, const struct mayfly_info *info)
 {
 	char interval[FIGURE_TEXT], finer[FIGURE_TEXT], samples[32] = "no";
@@ -254,7 +244,7 @@ static void note_remedies(const struct output *o, const struct mayfly_info *info
 
 	if (recorded && info->mode == MAYFLY_SAMPLED && info->samples < FEW_SAMPLES) {
 		text_bytes(interval, sizeof(interval), (double)info->interval_bytes);
-		text_option_bytes(finer, sizeof(finer), finer_interval(info));
+		text_size_option(finer, sizeof(finer), finer_interval(info));
 		if (info->samples)
 			snprintf(samples, sizeof(samples), "only %" PRIu64, info->samples);
 		print_field(o, "Hint",

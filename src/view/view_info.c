@@ -124,7 +124,7 @@ static bool put_tables(struct json *j, struct request *r, const struct mayfly_qu
 	done = done && rank_callers(&question, result[0], result[1], OVERVIEW_ROWS, &ranking);
 	if (done) {
 		put_ranked(j, "callers", r, &query[0], &ranking);
-		headline_text(headline, sizeof(headline), true, true, &question,
+		headline_text(headline, sizeof(headline), true, &question,
 			      &(struct headline_answers){result[0], result[1], &ranking});
 		json_text_or_null(j, "headline", headline);
 	}

@@ -50,7 +50,7 @@ static void class_text(char *buffer, size_t size, const struct report *r,
 	report_row_key(buffer, size, &by_class, &row);
 }
 
-/* The class with the most bytes, and its share of the row's: "512 B to 1 KB  62 %". */
+/* The class with the most bytes, and its share of the row's: "512 B to 1 KiB  62 %". */
 static void text_mostly(char *buffer, size_t size, const struct report *r,
 			const struct mayfly_histogram *h, const double *bytes)
 {

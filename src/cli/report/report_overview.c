@@ -226,7 +226,7 @@ static void print_headline(const struct overview *o)
 	struct report *r = o->r;
 	char text[HEADLINE_BYTES], clean[HEADLINE_BYTES];
 
-	headline_text(text, sizeof(text), r->out.utf8, false,
+	headline_text(text, sizeof(text), r->out.utf8,
 		      &(struct caller_question){r->file.trace, &r->q.query, &r->q.own},
 		      &(struct headline_answers){o->functions, o->stacks, &o->callers});
 	if (!*text)

@@ -12,7 +12,7 @@ static double mean(uint64_t sum, uint64_t count)
 	return count ? (double)sum / (double)count : 0;
 }
 
-/* "48 B → 1.2 KB", the means of first and last sizes. */
+/* "48 B → 1.2 KiB", the means of first and last sizes. */
 static char *text_growth(char *buffer, size_t size, const struct report *r,
 			 const struct mayfly_growth *g)
 {

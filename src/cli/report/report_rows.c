@@ -414,7 +414,7 @@ bool report_print_table(const struct report *r, const struct mayfly_result *resu
 
 /* ---- stacks ---- */
 
-/* "  1. 12.3 MB +-18 %, 7.1 %, 2.1 k blocks, 24 samples" */
+/* "  1. 12.3 MiB +-18 %, 7.1 %, 2.1 k blocks, 24 samples" */
 static void print_stack_title(const struct report *r, size_t number,
 			      const struct mayfly_estimate *e, const struct mayfly_estimate *whole)
 {
@@ -644,7 +644,6 @@ void report_print_legend(const struct report *r)
 	if (r->exact)
 		return;
 	putchar('\n');
-	print_wrapped(&r->out, STYLE_DIM, 0,
-		      "%s and a..b: 95 %% interval; <=: its upper end. 1 KB is 1024 B.",
+	print_wrapped(&r->out, STYLE_DIM, 0, "%s and a..b: 95 %% interval; <=: its upper end.",
 		      r->out.utf8 ? "±" : "+-");
 }

@@ -114,7 +114,7 @@ static void print_spans_legend(const struct event_view *v)
 			      "SELF: time without spans inside.");
 	if (v->rows.blocks && !v->r->exact)
 		print_wrapped(&v->r->out, STYLE_DIM, 0,
-			      "%s and a..b: 95 %% interval; <=: its upper end. 1 KB is 1024 B.",
+			      "%s and a..b: 95 %% interval; <=: its upper end.",
 			      v->r->out.utf8 ? "±" : "+-");
 }
 

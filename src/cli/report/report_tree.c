@@ -3,10 +3,10 @@
  * mayfly report --by tree: the call tree. A function with one callee shown stands in line with it;
  * only where calls branch, the tree does:
  *
- *	1.02 MB  100 %  main
- *	1.00 MB   98 %  |- load
- *	1.00 MB   98 %  |  parse
- *	20.0 KB    2 %  `- (3 smaller)
+ *	1.02 MiB  100 %  main
+ *	1.00 MiB   98 %  |- load
+ *	1.00 MiB   98 %  |  parse
+ *	20.0 KiB    2 %  `- (3 smaller)
  */
 #include "cli/report/report.h"
 

@@ -5,8 +5,8 @@
  *	pid 4711 ...		the head: the whole process, and the titles of the table
  *	Live ...
  *	LIVE ... FUNCTION
- *	12 MB    parse		the table, from cursor.first on
- *	 9 MB    load
+ *	12 MiB    parse		the table, from cursor.first on
+ *	 9 MiB    load
  *	1-4 sort ...		the keys, a message, or what the user types
  */
 #include "cli/top/top_keys.h"
@@ -40,7 +40,7 @@ static const char *const help[] = {
     "  s             write a snapshot: a trace of what is recorded so far",
     "  q             end (the program and its recording go on)",
     "",
-    "  +- and a..b: 95 % interval; <=: its upper end; -: no sample. 1 KB is 1024 B.",
+    "  +- and a..b: 95 % interval; <=: its upper end; -: no sample.",
     "  Libraries and runtimes are folded into their callers (--all-frames: not).",
     NULL,
 };

@@ -14,6 +14,7 @@
  */
 #include "convert/export/exports.h"
 #include "convert/out.h"
+#include "answer/figures.h"
 #include "answer/plain_name.h"
 #include "answer/texts.h"
 #include "answer/trace_names.h"
@@ -50,36 +51,19 @@ struct flamegraph {
 
 /* ---- texts ---- */
 
-static char *bytes_text(char *buffer, size_t size, double bytes)
-{
-	static const char *const units[] = {"B", "KB", "MB", "GB", "TB", "PB", "EB"};
-	size_t unit = 0;
-
-	while (bytes >= 999.5 && unit < 6) {
-		bytes /= 1024;
-		unit++;
-	}
-	snprintf(buffer, size, "%.*f %s",
-		 !unit || bytes >= 99.95 ? 0
-		 : bytes >= 9.995	 ? 1
-					 : 2,
-		 bytes, units[unit]);
-	return buffer;
-}
-
-/* "1.23 MB (4.5 %) in 12 blocks, self 56.7 KB" */
+/* "1.23 MiB (4.5 %) in 12 blocks, self 56.7 KiB" */
 static char *figures_text(char *buffer, size_t size, const struct flamegraph *f, uint32_t node)
 {
 	const struct calls_node *n = &f->calls->node[node];
 	double all = f->calls->node[0].total, count = f->calls->total_of[node].blocks.estimate;
-	char bytes[32], own_bytes[32], blocks[64] = "";
+	char bytes[FIGURE_TEXT], own_bytes[FIGURE_TEXT], blocks[64] = "";
 
 	if (f->counts)
 		snprintf(blocks, sizeof(blocks), " in %.0f %s", count,
 			 round(count) == 1 ? "block" : "blocks");
 	snprintf(buffer, size, "%s (%.1f %%)%s, self %s",
-		 bytes_text(bytes, sizeof(bytes), n->total), all > 0 ? n->total / all * 100 : 0,
-		 blocks, bytes_text(own_bytes, sizeof(own_bytes), n->self));
+		 text_bytes(bytes, sizeof(bytes), n->total), all > 0 ? n->total / all * 100 : 0,
+		 blocks, text_bytes(own_bytes, sizeof(own_bytes), n->self));
 	return buffer;
 }
 
@@ -339,12 +323,12 @@ static int print_picture(struct flamegraph *f, const char *title, const char *wh
 	return 0;
 }
 
-/* "live at the peak, 1.234 s: 7.95 MB +- 13 % in 93900 blocks" */
+/* "live at the peak, 1.234 s: 7.95 MiB +- 13 % in 93900 blocks" */
 static void say_what(char *buffer, size_t size, const struct mayfly_trace *trace,
 		     const struct mayfly_query *query, const struct calls *calls)
 {
 	const struct mayfly_figure *bytes = &calls->all.bytes;
-	char metric[128], value[32], error[32] = "", blocks[64] = "";
+	char metric[128], value[FIGURE_TEXT], error[32] = "", blocks[64] = "";
 
 	if (bytes->estimate > 0 && bytes->stderror > 0)
 		snprintf(error, sizeof(error), " \xc2\xb1%.2g %%",
@@ -353,7 +337,7 @@ static void say_what(char *buffer, size_t size, const struct mayfly_trace *trace
 		snprintf(blocks, sizeof(blocks), " in %.0f blocks", calls->all.blocks.estimate);
 	snprintf(buffer, size, "%s: %s%s%s",
 		 export_metric_text(metric, sizeof(metric), trace, query, calls->time_ns),
-		 bytes_text(value, sizeof(value), bytes->estimate), error, blocks);
+		 text_bytes(value, sizeof(value), bytes->estimate), error, blocks);
 }
 
 static int flamegraph_convert(struct flamegraph *f, const struct mayfly_trace *trace,

@@ -3,7 +3,7 @@
  * The labels of each node's blocks: shares of the sums of one or two queries, for formats that show
  * labels with stacks.
  *
- *	node 7: 3 MB	{request=page} 2 MB   {request=search} 1 MB	shares 2/3 and 1/3
+ *	node 7: 3 MiB	{request=page} 2 MiB   {request=search} 1 MiB	shares 2/3 and 1/3
  *
  * The sums come from the queries; only the shares are computed here, from the weights of the blocks
  * that the queries are about.
