@@ -115,7 +115,9 @@ static void test_spellings(void)
 static bool look(const struct watch_rule *rule, struct watch_state *state, int64_t seconds,
 		 uint64_t live)
 {
-	struct watch_reading now = {.now_ns = seconds * SECOND, .live_known = true, .live = live};
+	struct watch_reading now = {
+	    .now_ns = seconds * SECOND,
+	    .of = {[WATCH_LIVE] = {true, live}, [WATCH_GROWTH] = {true, live}}};
 
 	return watch_rule_look(rule, state, &now);
 }
@@ -163,12 +165,13 @@ static void test_unknown(void)
 {
 	struct watch_rule live = rule_of("live>1"), rss = rule_of("rss>50% of cgroup");
 	struct watch_state a = {0}, b = {0};
-	struct watch_reading now = {.now_ns = SECOND, .rss_known = true, .rss = 6 * MB, .live = MB};
+	struct watch_reading now = {
+	    .now_ns = SECOND, .of = {[WATCH_RSS] = {true, 6 * MB}, [WATCH_LIVE] = {false, MB}}};
 
 	CHECK(!watch_rule_look(&live, &a, &now) && !watch_rule_look(&rss, &b, &now));
 	now.cgroup_limit = 12 * MB;
 	CHECK(!watch_rule_look(&rss, &b, &now));
-	now.rss++;
+	now.of[WATCH_RSS].bytes++;
 	CHECK(watch_rule_look(&rss, &b, &now));
 }
 

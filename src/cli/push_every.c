@@ -22,6 +22,7 @@
 #include "cli/push_said.h"
 #include "format/numbering.h"
 #include "record/live_trace.h"
+#include "record/process_file.h"
 #include "stream/clock.h"
 
 /* A recorder writes what it has within a second after it was asked. */
@@ -207,7 +208,7 @@ static void push_one(struct rounds *r, struct followed *f)
 		return;
 	}
 	switch (push_window(r->with->to, opened.trace, !more, &f->given,
-			    more ? push_rss_of(f->pid) : 0, why)) {
+			    more ? process_resident(f->pid) : 0, why)) {
 	case PUSH_GOOD:
 		push_say_window(&r->said, opened.info, f->ended);
 		break;

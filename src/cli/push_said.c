@@ -4,10 +4,8 @@
 
 #include <stdio.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "cli/cli.h"
-#include "record/process_file.h"
 
 void push_say_window(struct push_said *s, const struct mayfly_info *info, bool ended)
 {
@@ -31,15 +29,4 @@ void push_say_away(struct push_said *s, const struct server_url *url, const char
 		cli_error("%s: %s%s", url->shown, why,
 			  last ? "" : "; the next window will be longer");
 	s->away = true;
-}
-
-uint64_t push_rss_of(pid_t pid)
-{
-	char text[128];
-	unsigned long long size, resident;
-
-	if (!pid || !process_file_read(pid, "statm", text, sizeof(text)) ||
-	    sscanf(text, "%llu %llu", &size, &resident) != 2)
-		return 0;
-	return resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }

@@ -5,7 +5,6 @@
 
 #include <mayfly/trace.h>
 #include <stdbool.h>
-#include <sys/types.h>
 
 #include "fleet/server_url.h"
 
@@ -20,8 +19,5 @@ void push_say_window(struct push_said *s, const struct mayfly_info *info, bool e
 /* The server could not be reached: says so once, until a push succeeds again. last: there will be no
  * other window. */
 void push_say_away(struct push_said *s, const struct server_url *url, const char *why, bool last);
-
-/* Resident bytes, for the window's row; 0: not known. */
-uint64_t push_rss_of(pid_t pid);
 
 #endif

@@ -58,6 +58,17 @@ bool process_file_start(pid_t pid, uint64_t *start)
 	return at;
 }
 
+uint64_t process_resident(pid_t pid)
+{
+	unsigned long long pages;
+	char text[256];
+
+	if (!pid || !process_file_read(pid, "statm", text, sizeof(text)) ||
+	    sscanf(text, "%*u %llu", &pages) != 1)
+		return 0;
+	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
 uint32_t process_file_own_namespace(void)
 {
 	struct stat st;

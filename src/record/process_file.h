@@ -22,6 +22,9 @@ const char *process_file_behind_name(const char *stat);
  * it. False: it cannot be seen. */
 bool process_file_start(pid_t pid, uint64_t *start);
 
+/* Resident bytes; 0: the process has ended, or cannot be seen. */
+uint64_t process_resident(pid_t pid);
+
 /* The inode of our PID namespace; 0: not known. */
 uint32_t process_file_own_namespace(void);
 

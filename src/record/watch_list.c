@@ -2,9 +2,7 @@
 /* Rules and the processes of a recording: see watch_list.h. */
 #include "record/watch_list.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "format/numbering.h"
 #include "record/cgroup_limit.h"
@@ -35,17 +33,14 @@ static bool needs_cgroup(const struct watch_list *l)
 	return false;
 }
 
-static bool read_rss(pid_t pid, uint64_t *bytes)
+static bool read_rss(const struct recorder *one, uint64_t *bytes)
 {
-	unsigned long long pages;
-	char text[256];
-
-	if (!process_file_read(pid, "statm", text, sizeof(text)) ||
-	    sscanf(text, "%*u %llu", &pages) != 1)
-		return false;
-	*bytes = pages * (uint64_t)sysconf(_SC_PAGESIZE);
-	return true;
+	*bytes = process_resident(one->process.pid);
+	return *bytes > 0;
 }
+
+#define QUANTITY(key, name, read, grows) [WATCH_##key] = read,
+static bool (*const readers[])(const struct recorder *, uint64_t *) = {WATCH_QUANTITIES(QUANTITY)};
 
 static void read_limit(struct recorder_rules *of, pid_t pid, int64_t now)
 {
@@ -66,8 +61,8 @@ void watch_list_look(const struct watch_list *l, struct recorder *one)
 		of->state = calloc(l->count, sizeof(*of->state));
 		of->states = of->state ? l->count : 0;
 	}
-	now.live_known = recorder_live_bytes(one, &now.live);
-	now.rss_known = read_rss(one->process.pid, &now.rss);
+	for (size_t i = 0; i < WATCH_COUNT; i++)
+		now.of[i].known = readers[i](one, &now.of[i].bytes);
 	if (needs_cgroup(l))
 		read_limit(of, one->process.pid, now.now_ns);
 	now.cgroup_limit = of->cgroup_limit;

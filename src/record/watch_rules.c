@@ -3,6 +3,7 @@
 #include "record/watch_rules.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,8 +17,26 @@
 
 /* ---- reading a rule ---- */
 
-static const char *const quantities[] = {
-    [WATCH_LIVE] = "live", [WATCH_RSS] = "rss", [WATCH_GROWTH] = "growth"};
+#define QUANTITY(key, name, read, grows) [WATCH_##key] = {name, grows},
+static const struct {
+	const char *name;
+	bool grows;
+} quantities[] = {WATCH_QUANTITIES(QUANTITY)};
+
+/* "live, rss or growth" */
+static const char *quantity_names(void)
+{
+	static char names[256];
+
+	if (!*names)
+		for (size_t i = 0, used = 0; i < WATCH_COUNT; i++)
+			used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s",
+						 i == 0		       ? ""
+						 : i + 1 < WATCH_COUNT ? ", "
+								       : " or ",
+						 quantities[i].name);
+	return names;
+}
 
 /* The rest of a rule. */
 struct rule_text {
@@ -94,7 +113,7 @@ static const char *take_limit(struct rule_text *t, struct watch_rule *rule)
 	skip_spaces(&from);
 	if (!take_number(t, &rule->limit))
 		return size;
-	if (rule->quantity != WATCH_GROWTH && take_sign(t, '%')) {
+	if (!quantities[rule->quantity].grows && take_sign(t, '%')) {
 		rule->of_cgroup = true;
 		rule->limit /= 100;
 		if (!(rule->limit >= 0.01 && rule->limit <= 1)) {
@@ -159,19 +178,18 @@ static const char *take_duration(struct rule_text *t, struct watch_rule *rule)
 
 static const char *take_rule(struct rule_text *t, struct watch_rule *rule)
 {
-	const size_t count = sizeof(quantities) / sizeof(*quantities);
 	const char *wanted;
 	size_t i = 0;
 
-	while (i < count && !take_one_word(t, quantities[i]))
+	while (i < WATCH_COUNT && !take_one_word(t, quantities[i].name))
 		i++;
-	if (i == count)
-		return "live, rss or growth";
+	if (i == WATCH_COUNT)
+		return quantity_names();
 	rule->quantity = (enum watch_quantity)i;
 	if (!take_sign(t, '>'))
 		return "'>'";
 	wanted = take_limit(t, rule);
-	if (!wanted && rule->quantity == WATCH_GROWTH)
+	if (!wanted && quantities[rule->quantity].grows)
 		wanted = take_rate(t, rule);
 	if (wanted)
 		return wanted;
@@ -199,8 +217,7 @@ const char *watch_rule_parse(const char *text, struct watch_rule *rule, size_t *
 
 /* ---- looking ---- */
 
-static void keep_point(struct watch_state *s, const struct watch_rule *rule,
-		       const struct watch_reading *now)
+static void keep_point(struct watch_state *s, const struct watch_rule *rule, struct watch_point now)
 {
 	const struct watch_point *last;
 
@@ -209,9 +226,9 @@ static void keep_point(struct watch_state *s, const struct watch_rule *rule,
 	if (!s->point)
 		return;
 	last = &s->point[(s->next + WATCH_POINTS - 1) % WATCH_POINTS];
-	if (s->points && now->now_ns - last->ns < rule->for_ns / (WATCH_POINTS / 2))
+	if (s->points && now.ns - last->ns < rule->for_ns / (WATCH_POINTS / 2))
 		return;
-	s->point[s->next] = (struct watch_point){now->now_ns, now->live};
+	s->point[s->next] = now;
 	s->next = (s->next + 1) % WATCH_POINTS;
 	s->points += s->points < WATCH_POINTS;
 }
@@ -229,13 +246,12 @@ static const struct watch_point *point_before(const struct watch_state *s, int64
 	return NULL;
 }
 
-static bool grows(const struct watch_rule *rule, struct watch_state *s,
-		  const struct watch_reading *now)
+static bool grows(const struct watch_rule *rule, struct watch_state *s, struct watch_point now)
 {
-	const struct watch_point *before = point_before(s, now->now_ns - rule->for_ns);
+	const struct watch_point *before = point_before(s, now.ns - rule->for_ns);
 	bool more =
-	    before && now->live > before->live &&
-	    (double)(now->live - before->live) > rule->limit * (double)(now->now_ns - before->ns);
+	    before && now.bytes > before->bytes &&
+	    (double)(now.bytes - before->bytes) > rule->limit * (double)(now.ns - before->ns);
 
 	keep_point(s, rule, now);
 	return more;
@@ -251,20 +267,19 @@ static bool is_above(const struct watch_rule *rule, uint64_t bytes, uint64_t cgr
 bool watch_rule_look(const struct watch_rule *rule, struct watch_state *s,
 		     const struct watch_reading *now)
 {
-	int64_t wait_ns = rule->quantity == WATCH_GROWTH ? 0 : rule->for_ns;
-	bool holds;
+	bool growth = quantities[rule->quantity].grows, holds;
+	uint64_t bytes = now->of[rule->quantity].bytes;
 
-	if (!(rule->quantity == WATCH_RSS ? now->rss_known : now->live_known))
+	if (!now->of[rule->quantity].known)
 		return false;
-	holds = rule->quantity == WATCH_GROWTH ? grows(rule, s, now)
-		: rule->quantity == WATCH_RSS  ? is_above(rule, now->rss, now->cgroup_limit)
-					       : is_above(rule, now->live, now->cgroup_limit);
+	holds = growth ? grows(rule, s, (struct watch_point){now->now_ns, bytes})
+		       : is_above(rule, bytes, now->cgroup_limit);
 	if (!holds || !s->holds) {
 		s->told = false;
 		s->since_ns = now->now_ns;
 	}
 	s->holds = holds;
-	if (!holds || s->told || now->now_ns - s->since_ns < wait_ns)
+	if (!holds || s->told || now->now_ns - s->since_ns < (growth ? 0 : rule->for_ns))
 		return false;
 	s->told = true;
 	return true;

@@ -16,12 +16,20 @@
 
 #define WATCH_EXAMPLES "'live>2G', 'rss>90% of cgroup' or 'growth>100M/min for 5m'"
 
-enum watch_quantity { WATCH_LIVE, WATCH_RSS, WATCH_GROWTH };
+/* What a rule can be about: its name, the function of watch_list.c that reads it from outside, and
+ * whether a rule limits its growth over a time instead of itself. */
+#define WATCH_QUANTITIES(QUANTITY)                                                                 \
+	QUANTITY(LIVE, "live", recorder_live_bytes, false)                                         \
+	QUANTITY(RSS, "rss", read_rss, false)                                                      \
+	QUANTITY(GROWTH, "growth", recorder_live_bytes, true)
+
+#define WATCH_KEY(key, ...) WATCH_##key,
+enum watch_quantity { WATCH_QUANTITIES(WATCH_KEY) WATCH_COUNT };
 
 struct watch_rule {
 	enum watch_quantity quantity;
 	double limit;	/* bytes; of_cgroup: a share of the cgroup's limit; growth: bytes in a ns */
-	bool of_cgroup; /* live or rss */
+	bool of_cgroup; /* not of growth */
 	int64_t for_ns; /* growth: over this time, never 0 */
 };
 
@@ -30,16 +38,18 @@ const char *watch_rule_parse(const char *text, struct watch_rule *rule, size_t *
 
 struct watch_reading {
 	int64_t now_ns;
-	bool live_known, rss_known;
-	uint64_t live, rss;
+	struct {
+		bool known;
+		uint64_t bytes;
+	} of[WATCH_COUNT];     /* what grows, of a growth */
 	uint64_t cgroup_limit; /* 0: there is none */
 };
 
-#define WATCH_POINTS 128 /* of live, in two times the time that growth is looked at */
+#define WATCH_POINTS 128 /* in two times the time that growth is looked at */
 
 struct watch_point {
 	int64_t ns;
-	uint64_t live;
+	uint64_t bytes;
 };
 
 /* A rule and a process. All 0 at first. */

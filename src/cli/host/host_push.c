@@ -10,6 +10,7 @@
 #include "cli/host/host_rights.h"
 #include "fleet/fleet_schema.h"
 #include "fleet/fleet_service.h"
+#include "record/process_file.h"
 #include "record/spool_copy.h"
 #include "stream/clock.h"
 
@@ -148,7 +149,7 @@ static enum push_done push_sight(struct host_push *h, const struct host_process 
 		to.begin_ns = p->begin_ns;
 		to.known = &known;
 		done = push_window(&to, s->trace.trace, p->ended, NULL,
-				   p->ended ? 0 : push_rss_of(p->watch.pid), why);
+				   p->ended ? 0 : process_resident(p->watch.pid), why);
 	}
 	known_stacks_forget(&known);
 	free(before);

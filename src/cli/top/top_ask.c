@@ -4,7 +4,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "answer/counter_values.h"
 #include "record/process_file.h"
@@ -159,13 +158,10 @@ static int ask_rates(const struct top *t, struct top_facts *f)
 static double resident_now(const struct top *t)
 {
 	const struct mayfly_counter *c = counter_named(t->r.file.trace, "process.resident");
-	unsigned long pages;
-	char text[128];
+	uint64_t now = t->source.goes_on ? process_resident(t->source.pid) : 0;
 
-	if (t->source.goes_on && t->source.pid &&
-	    process_file_read(t->source.pid, "statm", text, sizeof(text)) &&
-	    sscanf(text, "%*u %lu", &pages) == 1)
-		return (double)pages * (double)sysconf(_SC_PAGESIZE);
+	if (now)
+		return (double)now;
 	return c ? last_value(c) : -1;
 }
 
