@@ -16,7 +16,7 @@
 
 #include "answer/limits.h"
 #include "cli/report/report.h"
-#include "cli/suppression_lists.h"
+#include "cli/list_file.h"
 
 /* Each returns false after a line on stderr. option: "--max-peak". */
 bool check_add(struct limits *l, const char *option, enum limit_metric metric, const char *value);

@@ -10,7 +10,7 @@
 #include "cli/fleet_trace.h"
 #include "cli/option_table.h"
 #include "cli/question_said.h"
-#include "cli/own_rule_files.h"
+#include "cli/list_file.h"
 #include "cli/report/report.h"
 #include "cli/terminal.h"
 
@@ -98,7 +98,7 @@ static bool two_traces_named(int argc, char **argv)
 
 /* ---- figures as text ---- */
 
-/* "+12.3 MB" */
+/* "+12.3 MiB" */
 static char *text_change(char *buffer, size_t size, double change)
 {
 	char bytes[FIGURE_TEXT];
@@ -110,7 +110,7 @@ static char *text_change(char *buffer, size_t size, double change)
 			   text_bytes(bytes, sizeof(bytes), fabs(change)));
 }
 
-/* "+8.1..+16 MB" */
+/* "+8.1..+16 MiB" */
 static char *text_interval(char *buffer, size_t size, const struct diff_figure *d)
 {
 	char low[FIGURE_TEXT], high[FIGURE_TEXT];
@@ -170,7 +170,7 @@ static char *side_text(char *buffer, size_t size, const struct output *o,
 
 /* ---- the summary ---- */
 
-/* "2026-11-21 10:49:00 UTC, 1 byte in 512 KB, 652 samples: demo --fast" */
+/* "2026-11-21 10:49:00 UTC, 1 byte in 512 KiB, 652 samples: demo --fast" */
 static void print_side(const struct comparison *c, int which, const char *name)
 {
 	const struct report *r = &c->side[which];

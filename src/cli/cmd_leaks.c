@@ -12,8 +12,7 @@
 #include "cli/terminal.h"
 
 #include "question/option_values.h"
-#include "cli/own_rule_files.h"
-#include "cli/suppression_lists.h"
+#include "cli/list_file.h"
 #include "cli/trace_fields.h"
 
 #include "answer/json_parts.h"

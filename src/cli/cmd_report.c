@@ -9,7 +9,7 @@
 #include "cli/fleet_list.h"
 #include "cli/option_table.h"
 #include "cli/question_said.h"
-#include "cli/own_rule_files.h"
+#include "cli/list_file.h"
 #include "cli/report/report.h"
 #include "cli/report/report_many.h"
 #include "cli/terminal.h"
@@ -24,22 +24,6 @@
 #include <string.h>
 
 /* ---- views ---- */
-
-/* Options of a question that only some views take. */
-enum takes {
-	TAKES_METRIC = 1u << 0,
-	TAKES_BY = 1u << 1,
-	TAKES_SORT = 1u << 2,
-	TAKES_AT = 1u << 3,
-	TAKES_WINDOW = 1u << 4,
-	TAKES_HEAP = 1u << 5,
-	TAKES_LIFETIME = 1u << 6,
-	TAKES_FILTERS = 1u << 7, /* that choose blocks, other than these two and --thread */
-	TAKES_HIDE = 1u << 8,
-	TAKES_THREAD = 1u << 9,
-	TAKES_SHOW = 1u << 10,
-	TAKES_ALL = (1u << 11) - 1,
-};
 
 static bool is_overview(const struct report *r)
 {
@@ -63,37 +47,43 @@ static int print_rows(struct report *r)
 	return cli_finish();
 }
 
-static const struct view_kind {
-	unsigned takes;	     /* enum takes */
-	bool only_allocated; /* the metric is always `allocated` */
-	int (*print)(struct report *r);
-} views[] = {
-    [VIEW_ROWS] = {TAKES_ALL, .print = print_rows},
-    [VIEW_SERIES] = {TAKES_ALL, .print = report_print_series},
-    [VIEW_HISTOGRAM] = {TAKES_ALL, .print = report_print_histogram},
-    [VIEW_CHURN] = {TAKES_ALL & ~(TAKES_METRIC | TAKES_AT), .only_allocated = true,
-		    .print = report_print_churn},
-    [VIEW_REALLOCS] = {TAKES_ALL & ~(TAKES_METRIC | TAKES_AT), .only_allocated = true,
-		       .print = report_print_reallocs},
-    [VIEW_SURVIVAL] = {TAKES_BY | TAKES_WINDOW | TAKES_FILTERS | TAKES_THREAD | TAKES_HIDE |
-			   TAKES_SHOW,
-		       .print = report_print_survival},
-    [VIEW_RSS] = {0, .print = report_print_rss},
-    [VIEW_FRAGMENTATION] = {TAKES_HIDE, .print = report_print_fragmentation},
-    [VIEW_SPANS] = {TAKES_SORT | TAKES_WINDOW | TAKES_HEAP | TAKES_LIFETIME | TAKES_FILTERS |
-			TAKES_THREAD,
-		    .print = report_print_spans},
-    [VIEW_EVENTS] = {TAKES_SORT | TAKES_WINDOW | TAKES_THREAD, .print = report_print_events},
-    [VIEW_TREE] = {TAKES_ALL & ~(TAKES_BY | TAKES_SORT), .print = report_print_tree},
-    [VIEW_CALLERS] = {TAKES_ALL & ~(TAKES_BY | TAKES_SORT), .print = report_print_callers},
-    [VIEW_CALLEES] = {TAKES_ALL & ~(TAKES_BY | TAKES_SORT), .print = report_print_callers},
-};
+static int print_view(struct report *r)
+{
+	switch (r->view) {
+	case VIEW_ROWS:
+		return print_rows(r);
+	case VIEW_SERIES:
+		return report_print_series(r);
+	case VIEW_HISTOGRAM:
+		return report_print_histogram(r);
+	case VIEW_CHURN:
+		return report_print_churn(r);
+	case VIEW_REALLOCS:
+		return report_print_reallocs(r);
+	case VIEW_SURVIVAL:
+		return report_print_survival(r);
+	case VIEW_RSS:
+		return report_print_rss(r);
+	case VIEW_FRAGMENTATION:
+		return report_print_fragmentation(r);
+	case VIEW_SPANS:
+		return report_print_spans(r);
+	case VIEW_EVENTS:
+		return report_print_events(r);
+	case VIEW_TREE:
+		return report_print_tree(r);
+	case VIEW_CALLERS:
+	case VIEW_CALLEES:
+		return report_print_callers(r);
+	}
+	return CLI_FAILED;
+}
 
 static bool set_view(struct report *r, enum report_view view)
 {
 	if (r->view != VIEW_ROWS && r->view != view)
-		return cli_refuse("%s cannot be combined with %s", report_view_option(r->view),
-				  report_view_option(view));
+		return cli_refuse("%s cannot be combined with %s", report_views[r->view].option,
+				  report_views[view].option);
 	r->view = view;
 	return true;
 }
@@ -102,7 +92,7 @@ static bool take_view(const struct given *given, void *to)
 {
 	enum report_view view;
 
-	for (view = VIEW_SERIES; strcmp(report_view_option(view), given->option) != 0; view++)
+	for (view = VIEW_SERIES; strcmp(report_views[view].option, given->option) != 0; view++)
 		;
 	return set_view(to, view);
 }
@@ -264,7 +254,7 @@ const struct option_table report_option_table = {
 /* Whether the view can be combined with the options given. */
 static bool view_fits(struct report *r)
 {
-	const struct view_kind *view = &views[r->view];
+	const struct report_view_kind *view = &report_views[r->view];
 	struct question *q = &r->q;
 	bool metric_said = view->only_allocated && q->query.metric == MAYFLY_ALLOCATED;
 	const struct {
@@ -290,7 +280,7 @@ static bool view_fits(struct report *r)
 	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++)
 		if (options[i].given && options[i].takes & ~view->takes)
 			return cli_refuse("%s cannot be combined with %s",
-					  report_view_option(r->view), options[i].text);
+					  report_views[r->view].option, options[i].text);
 	if (view->only_allocated)
 		q->query.metric = MAYFLY_ALLOCATED;
 	return true;
@@ -367,7 +357,7 @@ static int run(struct report *r)
 	if (!question_fits_time(&r->q, r->path, r->file.info))
 		return CLI_FAILED;
 	pager_start();
-	return views[r->view].print(r);
+	return print_view(r);
 }
 
 static int open_and_run(struct report *r, const char *path)

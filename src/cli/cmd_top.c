@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "cli/option_table.h"
-#include "cli/own_rule_files.h"
+#include "cli/list_file.h"
 #include "cli/question_said.h"
 #include "cli/terminal.h"
 #include "cli/top/top_frame.h"

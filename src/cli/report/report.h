@@ -3,6 +3,7 @@
  * mayfly report, in parts:
  *
  *	cmd_report.c			options, and which of these answers
+ *	report_views.c			the views, and what each can be combined with
  *	report_overview.c		without options: a summary and the first tables
  *	report_rows.c			a table or a list of stacks
  *	report_series.c			rows over time
@@ -102,10 +103,33 @@ static inline struct rank_options report_rank_options(const struct report *r, si
 	return (struct rank_options){.top = top, .all = r->all, .sorted = r->q.sort_given};
 }
 
+/* ---- report_views.c ---- */
+
+/* Options of a question that only some views take. */
+enum takes {
+	TAKES_METRIC = 1u << 0,
+	TAKES_BY = 1u << 1,
+	TAKES_SORT = 1u << 2,
+	TAKES_AT = 1u << 3,
+	TAKES_WINDOW = 1u << 4,
+	TAKES_HEAP = 1u << 5,
+	TAKES_LIFETIME = 1u << 6,
+	TAKES_FILTERS = 1u << 7, /* that choose blocks, other than these two and --thread */
+	TAKES_HIDE = 1u << 8,
+	TAKES_THREAD = 1u << 9,
+	TAKES_SHOW = 1u << 10,
+	TAKES_ALL = (1u << 11) - 1,
+};
+
+extern const struct report_view_kind {
+	const char *option;  /* that asks for it: "--churn"; "" for VIEW_ROWS */
+	unsigned takes;	     /* other options that it can be combined with: enum takes */
+	bool only_allocated; /* the metric is always `allocated` */
+	bool needs_blocks;   /* each with its own size and times */
+} report_views[];	     /* by enum report_view */
+
 /* ---- report_failed.c ---- */
 
-/* The option that asks for a view: "--churn"; "" for VIEW_ROWS. */
-const char *report_view_option(enum report_view view);
 /* Prints a line instead of a table without rows. */
 void report_print_none(const struct report *r);
 /* Prints why a question has no answer; returns an exit status. */

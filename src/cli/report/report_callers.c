@@ -121,7 +121,7 @@ int report_print_callers(struct report *r)
 	int error, status;
 
 	if (!trace_has_function(r->file.trace, r->function)) {
-		if (!pattern_add(&pattern, report_view_option(r->view), r->function, &complaint))
+		if (!pattern_add(&pattern, report_views[r->view].option, r->function, &complaint))
 			return cli_usage("%s", complaint.text);
 		choice.pattern = pattern_match(&pattern);
 	}

@@ -8,30 +8,6 @@
 #include "answer/trace_names.h"
 #include "query/thread_filter.h"
 
-static const struct {
-	const char *option;
-	bool needs_blocks; /* each with its own size and times */
-} views[] = {
-    [VIEW_ROWS] = {""},
-    [VIEW_SERIES] = {"--series"},
-    [VIEW_HISTOGRAM] = {"--histogram", .needs_blocks = true},
-    [VIEW_CHURN] = {"--churn", .needs_blocks = true},
-    [VIEW_REALLOCS] = {"--reallocs", .needs_blocks = true},
-    [VIEW_SURVIVAL] = {"--survival"},
-    [VIEW_RSS] = {"--rss"},
-    [VIEW_FRAGMENTATION] = {"--fragmentation"},
-    [VIEW_SPANS] = {"--spans"},
-    [VIEW_EVENTS] = {"--events"},
-    [VIEW_TREE] = {"--by tree"},
-    [VIEW_CALLERS] = {"--callers"},
-    [VIEW_CALLEES] = {"--callees"},
-};
-
-const char *report_view_option(enum report_view view)
-{
-	return views[view].option;
-}
-
 #define MOST_THREADS 8 /* that are named */
 
 static bool no_thread_matches(const struct report *r)
@@ -72,7 +48,7 @@ void report_print_none(const struct report *r)
 static bool view_lacks(const struct report *r)
 {
 	uint32_t absent = r->file.info->absent;
-	const char *what = report_view_option(r->view);
+	const char *what = report_views[r->view].option;
 	char text[512];
 
 	if (r->view == VIEW_CHURN)
@@ -93,8 +69,8 @@ static bool view_lacks(const struct report *r)
 
 int report_failed(const struct report *r, int error)
 {
-	const char *what = views[r->view].needs_blocks ? report_view_option(r->view)
-						       : question_needs_blocks(&r->q);
+	const char *what = report_views[r->view].needs_blocks ? report_views[r->view].option
+							      : question_needs_blocks(&r->q);
 
 	if (error == MAYFLY_E_ABSENT && absent_said(r->path, r->file.trace, &r->q))
 		return CLI_FAILED;
