@@ -28,12 +28,22 @@ demo:
 	@$(MAKE) --no-print-directory all
 	@scripts/demo $(BUILD)
 
-# All tests; LONG=yes: also those of the long suite. The last line is "N passed, N failed, N skipped".
-test:
+# The three suites. The last line of each is "N passed, N failed, N skipped". test-long holds what takes
+# minutes: sanitizers, fuzzing, installations, other systems; .ci/run runs it after test.
+check: all
+	@tests/run --suite check $(BUILD)
+
+test: test-tools
+	@tests/run $(BUILD)
+
+test-long: test-tools
+	@tests/run --suite long $(BUILD)
+
+# What the tests use, installed and built.
+test-tools:
 	@scripts/setup build viewer test
 	@viewer/install --tests
 	@$(MAKE) --no-print-directory all
-	@tests/run $(if $(LONG),--long) $(BUILD)
 
 # Measures and writes bench/RESULTS.md: what is installed, which has no asserts.
 bench:
@@ -70,11 +80,13 @@ clean:
 help:
 	@echo 'make            build $(BUILD)/mayfly'
 	@echo 'make demo       install what is missing, build, record a program, print its report'
-	@echo 'make test       install what is missing, build, run all tests (LONG=yes: the long suite, too)'
+	@echo 'make check      build, run the unit tests and each command once (2 minutes)'
+	@echo 'make test       install what is missing, build, run the tests (15 minutes)'
+	@echo 'make test-long  the same with those that take long: sanitizers, fuzzing, installations, ...'
 	@echo 'make bench      measure; writes bench/RESULTS.md'
 	@echo 'make install    PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
 	@echo 'make deb        Debian packages in $(BUILD)/packages'
 	@echo 'make format     clang-format all sources'
 	@echo 'make clean      remove what was built'
 
-.PHONY: all demo test bench install deb format clean help
+.PHONY: all demo check test test-long test-tools bench install deb format clean help

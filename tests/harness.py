@@ -114,7 +114,8 @@ def main():
     failures = 0
     print("1..%d" % len(chosen))
     for number, (name, function) in enumerate(chosen, 1):
-        name = name.replace("#", "(hash)")  # behind which TAP has directives
+        # One line, without what TAP has before a directive.
+        name = " ".join(name.replace("#", "(hash)").split())
         begin = time.monotonic()
         try:
             function()
