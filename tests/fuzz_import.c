@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "convert/import/eventlog.h"
+#include "ocaml_events/eventlog.h"
 #include "convert/import/importer.h"
 #include "convert/import/imports.h"
 

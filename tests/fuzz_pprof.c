@@ -11,7 +11,7 @@
 
 #include "convert/import/importer.h"
 #include "convert/import/imports.h"
-#include "format/bytes.h"
+#include "base/bytes.h"
 
 #include "fuzz_main.h"
 

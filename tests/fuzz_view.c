@@ -4,7 +4,7 @@
 #include "random_tracks.h"
 
 #include "convert/export/exporter.h"
-#include "format/utf8.h"
+#include "base/utf8.h"
 #include "view/view.h"
 
 #include "fuzz_main.h"

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "format/spool_format.h"
-#include "format/varint.h"
+#include "base/varint.h"
 
 #define WRITER_HEADER_BYTES 8192u
 #define WRITER_PACKET_BYTES 4096u

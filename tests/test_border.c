@@ -3,7 +3,7 @@
  * The border to the terminal, with random bytes in random pieces: no byte that a terminal obeys comes
  * through, our own signs do, and how a text is cut into pieces does not matter.
  */
-#include "cli/border.h"
+#include "terminal/border.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "test.h"
-#include "format/bytes.h"
+#include "base/bytes.h"
 #include "format/columns.h"
 #include "format/events.h"
 #include "format/format.h"

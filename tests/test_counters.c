@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/numbering.h"
+#include "base/interner.h"
 #include "format/spool_format.h"
 #include "spool/fragments_measure.h"
 #include "trace/rewrite/thin.h"

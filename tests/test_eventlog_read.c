@@ -6,7 +6,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "convert/import/eventlog.h"
+#include "convert/import/imports.h"
+#include "ocaml_events/eventlog.h"
 
 #include "test.h"
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Text cut to columns: with a mark, within the columns, and different names stay different. */
-#include "cli/fit_text.h"
+#include "terminal/fit_text.h"
 #include "answer/plain_name.h"
 
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/output.h"
+#include "terminal/output.h"
 #include "test.h"
 
 static struct output utf8 = {.width = 80, .utf8 = true};

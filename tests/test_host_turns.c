@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* In which order mayfly agent pushes processes: no user makes the others wait. */
-#include "cli/host/host_turns.h"
+#include "fleet/host/host_turns.h"
 
 #include <string.h>
 

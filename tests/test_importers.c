@@ -10,7 +10,7 @@
 #include "convert/import/importer.h"
 #include "convert/import/imports.h"
 #include "convert/import/packed.h"
-#include "format/bytes.h"
+#include "base/bytes.h"
 
 #include "test.h"
 

@@ -2,7 +2,7 @@
 /* What commands write is there whole or not at all, and nothing is lost on the way. */
 #include "cli/target.h"
 
-#include "cli/border.h"
+#include "terminal/border.h"
 #include "cli/cli.h"
 
 #include <errno.h>

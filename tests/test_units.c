@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers, sizes, times, yes and no, as people write them. */
-#include "format/units.h"
+#include "base/units.h"
 
 #include <math.h>
 #include <string.h>

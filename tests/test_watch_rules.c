@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "format/units.h"
+#include "base/units.h"
 #include "record/cgroup_limit.h"
 
 #include "test.h"

@@ -16,7 +16,7 @@ import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 
 const MOST_BYTES = 400 * 1000; // of the page without a trace
-const MARK = "<!-- data -->"; // where traces are put in: src/cli/viewer_page.h
+const MARK = "<!-- data -->"; // where traces are put in: src/cli/view/viewer_page.h
 
 const here = dirname(fileURLToPath(import.meta.url));
 const [reader, out] = process.argv.slice(2).map((path) => resolve(path));

@@ -46,7 +46,7 @@
  */
 #include "agent/sampler.h"
 
-#include "format/natural_log.h"
+#include "base/natural_log.h"
 
 #include <assert.h>
 #include <stdbool.h>

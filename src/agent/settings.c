@@ -25,7 +25,7 @@
  *
  * interval, exact, overhead, max_spool and start fill the header of a spool that the agent makes
  * itself. In one that a recorder has made, the header has them already, and they count. BYTES may
- * end with K, M or G. 1 is also yes, on or true, and off is no, false or 0 (format/units.h); what is
+ * end with K, M or G. 1 is also yes, on or true, and off is no, false or 0 (base/units.h); what is
  * neither becomes a note.
  */
 #include "agent/settings.h"
@@ -35,7 +35,7 @@
 
 #include "agent/agent.h"
 #include "agent/cpu/sys.h"
-#include "format/units.h"
+#include "base/units.h"
 
 /* "512K" -> 524288, between 1 and `most`. */
 static bool parse_bytes(const char *text, size_t length, uint64_t most, uint64_t *bytes)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "answer/trace_facts.h"
-#include "format/runtime_rings.h"
+#include "ocaml_events/runtime_rings.h"
 
 const char *const span_sort_names[] = {"self", "total", "count", "allocated", "live", NULL};
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "answer/text_format.h"
-#include "format/utf8.h"
+#include "base/utf8.h"
 
 #define INDENT 2
 

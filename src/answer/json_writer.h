@@ -18,7 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "format/bytes.h"
+#include "base/bytes.h"
 
 /* The deepest nesting; what is deeper is null. */
 #define JSON_LEVELS 4096u

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "answer/trace_names.h"
-#include "format/numbering.h"
+#include "base/interner.h"
 
 /* Of verdict: which matcher was asked; its answer is the bit 3 positions higher. */
 #define ASKED_HIDE 1u

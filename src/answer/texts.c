@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/numbering.h"
+#include "base/interner.h"
 
 static size_t first_slot(const struct texts *t, const char *text)
 {

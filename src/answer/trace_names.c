@@ -9,7 +9,7 @@
 
 #include "answer/figures.h"
 #include "answer/text_format.h"
-#include "format/runtime_rings.h"
+#include "ocaml_events/runtime_rings.h"
 
 const char *path_base(const char *path)
 {

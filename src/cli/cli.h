@@ -3,7 +3,7 @@
 #ifndef MAYFLY_CLI_H
 #define MAYFLY_CLI_H
 
-#include "cli/message.h"
+#include "terminal/message.h"
 
 int cmd_record(int argc, char **argv);
 int cmd_receive(int argc, char **argv);

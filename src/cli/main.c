@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The mayfly program: finds the command and runs it. */
-#include "cli/border.h"
+#include "terminal/border.h"
 #include "cli/cli.h"
 #include "cli/nearest.h"
 #include "cli/option_table.h"
-#include "cli/terminal.h"
+#include "terminal/terminal.h"
 
 #include <locale.h>
 #include <stdio.h>

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "cli/nearest.h"
-#include "cli/output.h"
-#include "cli/terminal.h"
+#include "terminal/output.h"
+#include "terminal/terminal.h"
 #include "answer/text_format.h"
 
 #define HELP_COLUMNS 90

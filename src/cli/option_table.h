@@ -8,7 +8,7 @@
 #ifndef MAYFLY_OPTION_TABLE_H
 #define MAYFLY_OPTION_TABLE_H
 
-#include "cli/message.h"
+#include "terminal/message.h"
 #include "question/option_row.h"
 
 struct option_hint {

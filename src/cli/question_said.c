@@ -3,8 +3,8 @@
 #include "cli/question_said.h"
 
 #include "answer/absent.h"
-#include "cli/message.h"
-#include "fleet/server_url.h"
+#include "terminal/message.h"
+#include "fleet/http/server_url.h"
 
 bool question_agrees(struct question *q)
 {

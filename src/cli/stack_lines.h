@@ -3,7 +3,7 @@
 #ifndef MAYFLY_STACK_LINES_H
 #define MAYFLY_STACK_LINES_H
 
-#include "cli/output.h"
+#include "terminal/output.h"
 
 #define STACK_INDENT 5
 /* Prints a stack, leaf first, one line for each place; only the first `depth` places, then the

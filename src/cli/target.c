@@ -12,8 +12,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "cli/border.h"
-#include "cli/message.h"
+#include "terminal/border.h"
+#include "terminal/message.h"
 
 static bool failed(const struct target *t, int error)
 {

@@ -6,7 +6,7 @@
 #ifndef MAYFLY_TRACE_FIELDS_H
 #define MAYFLY_TRACE_FIELDS_H
 
-#include "cli/output.h"
+#include "terminal/output.h"
 
 char *start_text(char *buffer, size_t size, const struct mayfly_info *info);
 char *ending_text(char *buffer, size_t size, const struct mayfly_info *info);

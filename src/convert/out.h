@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "format/utf8.h"
+#include "base/utf8.h"
 #include "trace/write/writer.h"
 
 struct out {

@@ -4,7 +4,7 @@
  * the checksum. A checksum is linear, so an entry is the xor of the entries of the byte's single
  * bits, and only those 8 x 8 numbers stand here.
  */
-#include "format/bytes.h"
+#include "base/bytes.h"
 #include "format/format.h"
 
 /* clang-format off */

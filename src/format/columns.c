@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "format/format.h"
-#include "format/numbering.h"
+#include "base/interner.h"
 
 #define PACK_LIMIT	  8192 /* values in a chunk that is worth trying to compress as a whole */
 #define LONG_COLUMN	  2048 /* values; shorter ones choose at the level itself if that is low */

@@ -6,9 +6,9 @@
 #ifndef MAYFLY_COLUMNS_H
 #define MAYFLY_COLUMNS_H
 
-#include "format/bytes.h"
+#include "base/bytes.h"
 #include "format/compress.h"
-#include "format/varint.h"
+#include "base/varint.h"
 
 #define COLUMNS_MOST 64 /* ids are below */
 

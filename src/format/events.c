@@ -27,8 +27,8 @@
 #include <string.h>
 
 #include "format/format.h"
-#include "format/numbering.h"
-#include "format/varint.h"
+#include "base/interner.h"
+#include "base/varint.h"
 
 #define UNIT_MOST	 1000000000u
 #define FINEST_ERROR	 10000	/* ns, of times in exact traces */

@@ -9,7 +9,7 @@
  */
 #include "memprof/gaps.h"
 
-#include "format/natural_log.h"
+#include "base/natural_log.h"
 
 #define GAP_MOST (1ull << 62)
 

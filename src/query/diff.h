@@ -13,7 +13,7 @@
 
 #include <mayfly/trace.h>
 
-#include "format/numbering.h"
+#include "base/interner.h"
 
 enum diff_verdict {
 	DIFF_SAME,    /* no change at all */

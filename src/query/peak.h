@@ -25,7 +25,7 @@
 
 #include <mayfly/trace.h>
 
-#include "format/numbering.h"
+#include "base/interner.h"
 #include "query/estimate.h"
 
 /* A moment between two events. */

@@ -55,7 +55,7 @@
 
 #include "trace/read/cursor.h"
 #include "query/estimate.h"
-#include "format/numbering.h"
+#include "base/interner.h"
 #include "query/grouping.h"
 #include "query/peak.h"
 

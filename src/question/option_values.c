@@ -3,7 +3,7 @@
 #include "question/option_values.h"
 
 #include "answer/text_format.h"
-#include "format/units.h"
+#include "base/units.h"
 #include "match/expression.h"
 
 #include <ctype.h>

@@ -19,7 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "record/process_file.h"
+#include "base/system/process_file.h"
 
 #define CGROUP_ROOT "/sys/fs/cgroup"
 /* v1 says so where there is no limit: LONG_MAX, rounded down to a page. */

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "stream/clock.h"
+#include "base/system/clock.h"
 
 /* All are blocked in mayfly while the program runs, and read from a signalfd. */
 static const int watched[] = {SIGCHLD, SIGINT,	SIGQUIT, SIGTERM, SIGHUP, SIGUSR1,

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/bytes.h"
-#include "format/numbering.h"
+#include "base/bytes.h"
+#include "base/interner.h"
 
 #define MAGIC	     0x4a695444u
 #define HEADER_BYTES 40u

@@ -12,8 +12,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "record/process_file.h"
-#include "stream/clock.h"
+#include "base/system/process_file.h"
+#include "base/system/clock.h"
 
 #define LARGEST	    ((off_t)1 << 30)
 #define FIRST_PAUSE 100000000u

@@ -18,7 +18,7 @@
 #include "record/spool_recorder.h"
 #include "record/spool_watch.h"
 #include "spool/spool_packets.h"
-#include "stream/clock.h"
+#include "base/system/clock.h"
 #include "symbols/names_file.h"
 #include "symbols/symbols.h"
 #include "trace/read/reader.h"

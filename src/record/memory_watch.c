@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "format/numbering.h"
-#include "record/process_file.h"
-#include "stream/clock.h"
+#include "base/interner.h"
+#include "base/system/process_file.h"
+#include "base/system/clock.h"
 
 #define SECOND_NS   1000000000ll
 #define SHORTEST_NS 5000000ll

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "format/numbering.h"
+#include "base/interner.h"
 
 #define MOST_HEADERS 64
 #define MOST_MODULES 4096

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "stream/clock.h"
+#include "base/system/clock.h"
 
 /* A shorter break is not worth a message. */
 #define OUTAGE_NS 2000000000ll

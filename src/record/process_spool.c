@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "record/process_file.h"
+#include "base/system/process_file.h"
 
 #define DELETED " (deleted)"
 

@@ -16,7 +16,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "record/process_file.h"
+#include "base/system/process_file.h"
 
 /* Whether a line of /proc/PID/maps is of this file. */
 static bool maps_file(char *line, const struct stat *st, const char *path)

@@ -11,8 +11,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "stream/clock.h"
-#include "format/numbering.h"
+#include "base/system/clock.h"
+#include "base/interner.h"
 #include "record/finalise.h"
 #include "record/jit_names.h"
 #include "record/machine.h"

@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "format/numbering.h"
-#include "stream/clock.h"
+#include "base/interner.h"
+#include "base/system/clock.h"
 
 #define MANY_TRACKS  16384u
 #define MOST_TRACKS  131072u /* further events stay in the rings, where they may be overwritten */

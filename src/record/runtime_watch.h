@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The events of an OCaml 5 program's runtime (format/runtime_rings.h), read while it runs.
+ * The events of an OCaml 5 program's runtime (ocaml_events/runtime_rings.h), read while it runs.
  *
  *	FILE.events/PID.events ──look, now and then──> track events by domain ──hand──> the trace
  *
@@ -11,7 +11,7 @@
 #ifndef MAYFLY_RUNTIME_WATCH_H
 #define MAYFLY_RUNTIME_WATCH_H
 
-#include "format/runtime_rings.h"
+#include "ocaml_events/runtime_rings.h"
 #include "spool/spool_stream.h"
 
 struct watched_track {

@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #include "record/child.h"
-#include "stream/clock.h"
+#include "base/system/clock.h"
 #include "record/outgoing.h"
 #include "record/process_spool.h"
 #include "record/program.h"

@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "format/numbering.h"
+#include "base/interner.h"
 
 char *record_name_with(const char *file, const char *tail)
 {

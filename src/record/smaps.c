@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "record/module_bss.h"
-#include "record/process_file.h"
+#include "base/system/process_file.h"
 
 #define ARENA_BYTES	(64ull << 20) /* glibc's arenas but the first begin at multiples of this */
 #define MOST_GUARD	(1ull << 20)

@@ -6,7 +6,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "record/process_file.h"
+#include "base/system/process_file.h"
 
 void spool_recorder_sign(struct spool_header *h)
 {

@@ -16,9 +16,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "format/numbering.h"
+#include "base/interner.h"
 #include "record/spool_recorder.h"
-#include "stream/clock.h"
+#include "base/system/clock.h"
 
 #define FIRST_PACKETS 32 /* 2 MiB */
 #define LEAST_AHEAD   16

@@ -8,9 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "stream/clock.h"
-#include "record/process_file.h"
-#include "format/numbering.h"
+#include "base/system/clock.h"
+#include "base/system/process_file.h"
+#include "base/interner.h"
 
 #define SECOND_NS    1000000000ll
 #define SHORTEST_NS  5000000ll

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "record/process_file.h"
+#include "base/system/process_file.h"
 #include "spool/spool_stream.h"
-#include "stream/clock.h"
+#include "base/system/clock.h"
 
 #define SECOND_NS 1000000000ll
 #define EARLY_PART                                                                                 \

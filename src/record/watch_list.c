@@ -4,10 +4,10 @@
 
 #include <stdlib.h>
 
-#include "format/numbering.h"
+#include "base/interner.h"
 #include "record/cgroup_limit.h"
-#include "record/process_file.h"
-#include "stream/clock.h"
+#include "base/system/process_file.h"
+#include "base/system/clock.h"
 
 #define LIMIT_NS 1000000000ll /* limits change, and processes move to other cgroups */
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/units.h"
+#include "base/units.h"
 
 #define SECOND_NS 1000000000
 #define HOUR_NS	  (3600ll * SECOND_NS)

@@ -17,8 +17,8 @@
 #define MAYFLY_SPOOL_INTERNAL_H
 
 #include "spool/live_table.h"
-#include "format/bytes.h"
-#include "format/numbering.h"
+#include "base/bytes.h"
+#include "base/interner.h"
 #include "format/spool_format.h"
 #include "spool/spool_packets.h"
 #include "spool/spool_stacks.h"

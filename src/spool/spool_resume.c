@@ -18,9 +18,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/numbering.h"
+#include "base/interner.h"
 #include "format/spool_format.h"
-#include "format/varint.h"
+#include "base/varint.h"
 #include "trace/read/cursor.h"
 
 #define HEAD_BYTES 12u /* of the file */

@@ -15,7 +15,7 @@
 #ifndef MAYFLY_SPOOL_RESUME_H
 #define MAYFLY_SPOOL_RESUME_H
 
-#include "format/bytes.h"
+#include "base/bytes.h"
 #include "spool/spool_stream.h"
 
 #define RESUME_MAGIC	  "MAYFLYKY" /* 8 bytes */

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/ocaml_spelling.h"
-#include "format/numbering.h"
+#include "ocaml_events/ocaml_spelling.h"
+#include "base/interner.h"
 
 #define MOST_RANGES                                                                                \
 	16384u /* beyond, modules are not looked up: only a damaged spool has so many              \

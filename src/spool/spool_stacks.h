@@ -15,7 +15,7 @@
 
 #include "trace/write/recording.h"
 #include "format/spool_format.h"
-#include "format/varint.h"
+#include "base/varint.h"
 #include "trace/write/writer.h"
 
 /* Part of the address space that belongs to a module. */

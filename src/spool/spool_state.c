@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/numbering.h"
+#include "base/interner.h"
 
 /* ---- writers ---- */
 

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "format/varint.h"
+#include "base/varint.h"
 
 static bool receive_session_fail(struct receive_session *s, enum stream_fault fault)
 {

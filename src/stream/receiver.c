@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "stream/clock.h"
+#include "base/system/clock.h"
 
 #define CONNECTIONS  16u
 #define HANDSHAKE_NS 5000000000ll

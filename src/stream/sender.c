@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "stream/send_session.h"
-#include "stream/clock.h"
+#include "base/system/clock.h"
 
 #define CONNECT_NS    5000000000ll
 #define FIRST_WAIT_NS 50000000ll

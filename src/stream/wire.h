@@ -10,7 +10,7 @@
 #define MAYFLY_STREAM_WIRE_H
 
 #include "stream/key.h"
-#include "format/bytes.h"
+#include "base/bytes.h"
 
 #define STREAM_MAGIC   "MAYFLYST"
 #define STREAM_VERSION 1u

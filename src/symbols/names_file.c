@@ -12,9 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "format/bytes.h"
+#include "base/bytes.h"
 #include "format/format.h"
-#include "format/varint.h"
+#include "base/varint.h"
 
 #define MAGIC	     "mayflynm"
 #define VERSION	     1 /* also to be raised when the answers change */

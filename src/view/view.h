@@ -80,7 +80,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "format/bytes.h"
+#include "base/bytes.h"
 
 #include <mayfly/trace.h>
 

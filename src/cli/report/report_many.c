@@ -7,7 +7,7 @@
  * figures add up, as in `mayfly merge`. Peaks were at different moments and do not.
  */
 #include "cli/report/report_many.h"
-#include "fleet/server_url.h"
+#include "fleet/http/server_url.h"
 
 #include "answer/estimate_add.h"
 #include "answer/json_parts.h"

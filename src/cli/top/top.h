@@ -17,7 +17,7 @@
 #ifndef MAYFLY_TOP_H
 #define MAYFLY_TOP_H
 
-#include "cli/ongoing.h"
+#include "cli/input/ongoing.h"
 #include "cli/report/report.h"
 
 /* The columns of the table; it is sorted by one of them. */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "answer/counter_values.h"
-#include "record/process_file.h"
+#include "base/system/process_file.h"
 
 #define RATE_NS	  5000000000ll
 #define LAG_NS	  2500000000ll /* a recorder writes what it has about once a second */

@@ -7,7 +7,7 @@
 
 #include "answer/by_label.h"
 #include "answer/text_format.h"
-#include "cli/snapshot.h"
+#include "cli/control/snapshot.h"
 #include "cli/top/top_terminal.h"
 
 #define MOST_KEYS 16 /* of labels */

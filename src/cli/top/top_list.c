@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "cli/carriers.h"
+#include "cli/input/recorded_processes.h"
 #include "record/spool_control.h"
 #include "record/spool_status.h"
 

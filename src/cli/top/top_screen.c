@@ -15,9 +15,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "cli/terminal.h"
+#include "terminal/terminal.h"
 #include "cli/top/top_terminal.h"
-#include "stream/clock.h"
+#include "base/system/clock.h"
 
 #define LEAST_BODY 3  /* lines of the table: in a low window the head gets shorter */
 #define COST_SHARE 10 /* looking may take one part in this of a CPU */

@@ -7,12 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/carriers.h"
-#include "cli/snapshot.h"
+#include "cli/input/recorded_processes.h"
+#include "cli/control/snapshot.h"
 #include "record/process_watch.h"
 #include "record/spool_control.h"
 #include "record/spool_status.h"
-#include "stream/clock.h"
+#include "base/system/clock.h"
 
 /* ---- which one ---- */
 

@@ -12,9 +12,9 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "cli/border.h"
-#include "cli/message.h"
-#include "cli/output.h"
+#include "terminal/border.h"
+#include "terminal/message.h"
+#include "terminal/output.h"
 #include "cli/top/top_frame.h"
 
 /* Last, as its macros have the names of other things. */

@@ -2,7 +2,7 @@
 /* Instead of top_terminal.c where mayfly is built without ncurses: see top_terminal.h. */
 #include "cli/top/top_terminal.h"
 
-#include "cli/message.h"
+#include "terminal/message.h"
 
 bool screen_begin(bool colour)
 {

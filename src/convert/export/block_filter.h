@@ -9,7 +9,7 @@
 
 #include <mayfly/trace.h>
 
-#include "format/numbering.h"
+#include "base/interner.h"
 
 struct block_filter {
 	const struct mayfly_trace *trace;

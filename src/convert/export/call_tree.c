@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "format/numbering.h"
+#include "base/interner.h"
 
 #define NEEDED	   1u /* flag: blocks come from the node or its descendants */
 #define SHOWS_CODE 2u /* flag: some code is shown between the root and the node */

@@ -22,8 +22,8 @@
 #include "convert/export/event_walk.h"
 #include "answer/trace_names.h"
 #include "answer/shown_stacks.h"
-#include "format/bytes.h"
-#include "format/numbering.h"
+#include "base/bytes.h"
+#include "base/interner.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "convert/export/exports.h"
-#include "format/numbering.h"
+#include "base/interner.h"
 #include "trace/track_kinds.h"
 
 /* Limits of open spans, on one thread and on all threads: a small hostile trace can begin any

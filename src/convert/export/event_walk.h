@@ -15,7 +15,7 @@
 
 #include <mayfly/trace.h>
 
-#include "format/numbering.h"
+#include "base/interner.h"
 
 enum walk_what {
 	WALK_BLOCKS = 1,

@@ -25,7 +25,7 @@
 #include <string.h>
 
 #include "flamegraph_script.h"
-#include "format/numbering.h"
+#include "base/interner.h"
 #include "query/calls_tree.h"
 
 #define WIDTH	    1200.0 /* without a script; with it, the window's width */

@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-#include "format/numbering.h"
+#include "base/interner.h"
 
 struct folding {
 	const struct shown_stacks *stacks;

@@ -12,7 +12,7 @@
 #define MAYFLY_LABEL_SUMS_H
 
 #include "answer/shown_stacks.h"
-#include "format/numbering.h"
+#include "base/interner.h"
 
 struct label_weights {
 	double bytes, blocks;

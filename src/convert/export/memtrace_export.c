@@ -22,8 +22,8 @@
 #include "convert/export/exports.h"
 #include "convert/export/memtrace_write.h"
 #include "convert/export/thread_domains.h"
-#include "format/numbering.h"
-#include "format/ocaml_spelling.h"
+#include "base/interner.h"
+#include "ocaml_events/ocaml_spelling.h"
 
 #include <math.h>
 #include <stdio.h>

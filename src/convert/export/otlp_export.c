@@ -24,7 +24,7 @@
 
 #include "answer/trace_names.h"
 #include "convert/export/otlp_fields.h"
-#include "format/numbering.h"
+#include "base/interner.h"
 
 /* https://opentelemetry.io/docs/specs/semconv/ */
 #define BUILD_ID_KEY "process.executable.build_id.gnu"

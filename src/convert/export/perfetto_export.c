@@ -33,8 +33,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/numbering.h"
-#include "format/varint.h"
+#include "base/interner.h"
+#include "base/varint.h"
 
 #define STEPS	       1000
 #define FUNCTIONS      12

@@ -15,7 +15,7 @@
 
 #include "convert/export/protobuf.h"
 #include "answer/shown_stacks.h"
-#include "format/numbering.h"
+#include "base/interner.h"
 
 struct perfetto_stacks {
 	struct shown_stacks shown;

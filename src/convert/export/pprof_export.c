@@ -25,7 +25,7 @@
 #include <zlib.h>
 
 #include "convert/pprof_fields.h"
-#include "format/numbering.h"
+#include "base/interner.h"
 
 struct zip {
 	z_stream stream;

@@ -9,7 +9,7 @@
 #ifndef MAYFLY_PROTOBUF_H
 #define MAYFLY_PROTOBUF_H
 
-#include "format/bytes.h"
+#include "base/bytes.h"
 
 void protobuf_unsigned(struct bytes *p, uint32_t field, uint64_t value);
 void protobuf_signed(struct bytes *p, uint32_t field, int64_t value); /* int64, not sint64 */

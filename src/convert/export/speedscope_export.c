@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "format/numbering.h"
+#include "base/interner.h"
 
 struct speedscope {
 	struct shown_stacks stacks;

@@ -12,7 +12,8 @@
  * gives millions of equal events. Consecutive requests with one value within a millisecond become
  * one event with their number.
  */
-#include "convert/import/eventlog.h"
+#include "convert/import/imports.h"
+#include "ocaml_events/eventlog.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,7 +22,7 @@
 
 #include "convert/import/import_tables.h"
 #include "format/format.h"
-#include "format/numbering.h"
+#include "base/interner.h"
 
 #define NONE	      RECORDING_NONE
 #define PROCESSES_MAX 4096

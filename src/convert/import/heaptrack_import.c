@@ -36,7 +36,7 @@
 #include "convert/import/import_tables.h"
 #include "convert/import/packed.h"
 #include "format/format.h"
-#include "format/numbering.h"
+#include "base/interner.h"
 
 #define NONE RECORDING_NONE
 

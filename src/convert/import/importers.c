@@ -2,7 +2,7 @@
 /* The table of foreign formats that can be read. A new format is a new file and a row here. */
 #include "convert/import/importer.h"
 
-#include "convert/import/eventlog.h"
+#include "ocaml_events/eventlog.h"
 #include "convert/import/imports.h"
 
 static const struct import_format imports[] = {

@@ -26,8 +26,8 @@
 
 #include "convert/import/import_tables.h"
 #include "format/format.h"
-#include "format/numbering.h"
-#include "format/ocaml_spelling.h"
+#include "base/interner.h"
+#include "ocaml_events/ocaml_spelling.h"
 
 #define WORD_BYTES   8 /* of rates in traces */
 #define LENGTH_MAX   ((int64_t)1 << 48)

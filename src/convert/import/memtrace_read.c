@@ -25,7 +25,7 @@
 #include <string.h>
 
 #include "convert/memtrace_format.h"
-#include "format/numbering.h"
+#include "base/interner.h"
 
 /* Far deeper than real stacks; in a damaged file each byte can add 85 frames. */
 #define FRAMES_MAX (1u << 22)

@@ -11,7 +11,7 @@
 #ifndef MAYFLY_PROTOBUF_READ_H
 #define MAYFLY_PROTOBUF_READ_H
 
-#include "format/varint.h"
+#include "base/varint.h"
 
 struct protobuf {
 	struct varint_in in;

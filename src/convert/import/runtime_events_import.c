@@ -16,7 +16,7 @@
 
 #include "convert/import/import_tables.h"
 #include "format/format.h"
-#include "format/runtime_rings.h"
+#include "ocaml_events/runtime_rings.h"
 
 #define RING_START 0 /* the number of this event: its value is the process id */
 

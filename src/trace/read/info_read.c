@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "format/format.h"
-#include "format/varint.h"
+#include "base/varint.h"
 #include "trace/read/reader.h"
 
 /* A copy that ends with a zero. */

@@ -15,7 +15,7 @@
 #include "format/format.h"
 #include "trace/read/reader.h"
 #include "trace/sums_build.h"
-#include "format/varint.h"
+#include "base/varint.h"
 
 #define MOST_PARTS 2
 #define VALUES	   8 /* of a node in a part */

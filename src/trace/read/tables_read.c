@@ -9,7 +9,7 @@
 #include "format/format.h"
 #include "trace/frame_order.h"
 #include "trace/read/reader.h"
-#include "format/varint.h"
+#include "base/varint.h"
 
 /* For what is large, and written to when it is read. */
 static bool grow_dirty(struct table_reader *r, void *array, size_t *room, size_t used,

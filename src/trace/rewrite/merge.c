@@ -19,12 +19,12 @@
 #include <string.h>
 
 #include "trace/read/cursor.h"
-#include "format/bytes.h"
+#include "base/bytes.h"
 #include "format/format.h"
 #include "trace/rewrite/merge_tables.h"
 #include "trace/read/sums.h"
 #include "trace/rewrite/track_copy.h"
-#include "format/varint.h"
+#include "base/varint.h"
 
 #define PACKED_BYTES 96			/* the most that an event takes */
 #define LARGE_EVENTS 786432		/* from here on a cursor takes less memory than packing */

@@ -17,7 +17,7 @@
 #ifndef MAYFLY_MERGE_TABLES_H
 #define MAYFLY_MERGE_TABLES_H
 
-#include "format/numbering.h"
+#include "base/interner.h"
 #include "trace/write/recording.h"
 
 struct merge_tables {

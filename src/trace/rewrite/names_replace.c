@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/numbering.h"
+#include "base/interner.h"
 #include "trace/write/tables.h"
 
 struct replacing {

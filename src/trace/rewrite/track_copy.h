@@ -8,8 +8,8 @@
 #ifndef MAYFLY_TRACK_COPY_H
 #define MAYFLY_TRACK_COPY_H
 
-#include "format/bytes.h"
-#include "format/varint.h"
+#include "base/bytes.h"
+#include "base/varint.h"
 #include "trace/write/writer.h"
 
 struct track_copy {

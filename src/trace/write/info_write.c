@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "format/format.h"
-#include "format/varint.h"
+#include "base/varint.h"
 
 /* The field of this id in the first INFO, NULL when it has none. */
 static const uint8_t *field_before(const struct bytes *before, unsigned id, size_t *length)

@@ -3,7 +3,7 @@
 #ifndef MAYFLY_INFO_WRITE_H
 #define MAYFLY_INFO_WRITE_H
 
-#include "format/bytes.h"
+#include "base/bytes.h"
 #include "trace/write/recording.h"
 
 /* Appends the fields that differ from those in `before`, which a reader has already. Texts are the

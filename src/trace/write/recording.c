@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/numbering.h"
+#include "base/interner.h"
 
 /* Makes room for one more item; false when out of memory. */
 static bool items_room(void *array, size_t used, size_t *size, size_t item)

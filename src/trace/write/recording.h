@@ -11,7 +11,7 @@
 
 #include <mayfly/trace.h>
 
-#include "format/bytes.h"
+#include "base/bytes.h"
 #include "format/format.h"
 
 #define RECORDING_NONE UINT32_MAX

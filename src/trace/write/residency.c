@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "format/columns.h"
-#include "format/numbering.h"
+#include "base/interner.h"
 
 #define UNIT_NS 1000
 

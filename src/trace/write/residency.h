@@ -10,7 +10,7 @@
 
 #include <mayfly/trace.h>
 
-#include "format/bytes.h"
+#include "base/bytes.h"
 #include "format/format.h"
 
 #define RESIDENCY_MOST 1024u /* rows; the rest becomes a row for each kind */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "format/format.h"
-#include "format/varint.h"
+#include "base/varint.h"
 
 struct recent_sizes {
 	uint64_t last, before;

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mayfly leaks: what was never freed, by stack, without known harmless leaks.
+ *
+ * This is `report --metric leaked --by stack` with lists of suppressions: what they match is
+ * ignored by the query, and accounted for in one line.
+ */
+#include "cli/cli.h"
+#include "cli/option_table.h"
+#include "cli/question_said.h"
+#include "cli/report/report.h"
+#include "terminal/terminal.h"
+
+#include "question/option_values.h"
+#include "cli/input/list_file.h"
+#include "cli/trace_fields.h"
+
+#include "answer/json_parts.h"
+#include "answer/trace_facts.h"
+
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct leaks {
+	struct report report;
+	struct suppressions suppressions;
+	struct mayfly_match ignore; /* what the user asked to ignore */
+	bool no_default, print_list;
+	size_t exit_code;
+	uint64_t leaked; /* samples that are left */
+};
+
+static bool take_suppressions(const struct given *given, void *to)
+{
+	given->complaint->failed = true;
+	return suppressions_add_file(to, given->value);
+}
+
+static const struct option_row leaks_rows[] = {
+    OPTION_HEADING("What is left out:"),
+    {"suppressions", .argument = "LIST", .words = OPTION_FILES,
+     .help = "leave out stacks that a pattern of this file matches: lines of leak:PATTERN, as for "
+	     "LeakSanitizer; may be repeated",
+     OPTION_IN(take_suppressions, struct suppressions, struct leaks, suppressions)},
+    {"no-default-suppressions", .help = "do not leave out what libc keeps",
+     OPTION_FLAG(struct leaks, no_default)},
+    {"print-suppressions", .help = "print the list that is built in",
+     OPTION_FLAG(struct leaks, print_list)},
+    OPTION_GROUP(question_filter_rows, struct leaks, report.q),
+    OPTION_GROUP(question_window_rows, struct leaks, report.q),
+    OPTION_HEADING("How to show it:"),
+    {"exit-code", .argument = "N", .most = 255, OPTION_COUNT(struct leaks, exit_code),
+     .help = "exit with this status when anything leaks (default 0)"},
+    {"by", .argument = "KEY", .choices = by_names,
+     .help = "one row for each stack (default), function, line, module, thread, size, heap, label "
+	     "or label:KEY",
+     OPTION_IN(question_take_by, struct question, struct leaks, report.q),
+     OPTION_GIVEN(struct leaks, report.q.by_given)},
+    OPTION_GROUP(report_show_rows, struct leaks, report),
+    {.group = terminal_rows},
+    OPTION_END,
+};
+
+const struct option_table leaks_option_table = {
+    .usage = "leaks [OPTIONS] FILE",
+    .about =
+	"Shows which blocks were never freed, by the stack that allocated them. Whether the\n"
+	"program still had pointers to them is not known: blocks kept on purpose are shown, too.\n",
+    .rows = leaks_rows,
+};
+
+/* A stack is ignored if the user's option or a suppression matches. */
+static int is_ignored(void *context, const char *text)
+{
+	const struct leaks *l = context;
+
+	if (l->ignore.matches && l->ignore.matches(l->ignore.context, text))
+		return 1;
+	return suppressions_find(&l->suppressions, text) != SUPPRESSIONS_NONE;
+}
+
+static void print_suppressed(const struct leaks *l)
+{
+	struct suppressed s = suppressions_sum(&l->suppressions);
+	char bytes[FIGURE_TEXT], blocks[FIGURE_TEXT];
+
+	text_count(blocks, sizeof(blocks), s.blocks);
+	if (s.stacks)
+		print_wrapped(&l->report.out, STYLE_DIM, 2,
+			      "  suppressed: %s in %s %s from %zu %s, by %zu of %zu patterns",
+			      text_bytes(bytes, sizeof(bytes), s.bytes), blocks,
+			      strcmp(blocks, "1") == 0 ? "block" : "blocks", s.stacks,
+			      s.stacks == 1 ? "stack" : "stacks", s.patterns,
+			      l->suppressions.count);
+}
+
+static int print_leaks(struct leaks *l, const struct mayfly_result *result)
+{
+	const struct report *r = &l->report;
+
+	if (!report_show_answer(r, result, r->top, r->depth))
+		return cli_error("out of memory");
+	print_suppressed(l);
+	print_bypass(&r->out, r->file.info);
+	report_print_legend(r);
+	return cli_finish();
+}
+
+static int print_leaks_json(const struct leaks *l, const struct mayfly_result *result)
+{
+	const struct report *r = &l->report;
+	struct json j = report_document(r->file.info->absent);
+	struct mayfly_summary summary;
+
+	json_text(&j, "metric", "leaked");
+	json_text(&j, "by", by_names[r->q.query.by]);
+	json_estimate(&j, "total", &result->total);
+	report_json_rows(&j, r, result);
+	json_suppressed(&j, "suppressed", &l->suppressions);
+	if (mayfly_trace_summary(r->file.trace, &summary) != 0)
+		j.bytes.failed = true;
+	else
+		report_json_info(&j, "info", r, &summary);
+	return json_print(&j);
+}
+
+static int run(struct leaks *l)
+{
+	struct report *r = &l->report;
+	struct mayfly_result *result;
+	int error, status;
+
+	r->exact = trace_is_exact(r->file.info);
+	r->q.query.stack_rows =
+	    report_stacks_needed(r, r->json ? r->top_given ? r->top : 0 : r->top);
+	error = mayfly_query_run(r->file.trace, &r->q.query, &result);
+	if (error)
+		return report_failed(r, error);
+	if (l->suppressions.count) {
+		struct mayfly_query unsuppressed = r->q.query;
+
+		unsuppressed.ignore = l->ignore;
+		error = suppressions_account(&l->suppressions, r->file.trace, &unsuppressed);
+	}
+	l->leaked = result->total.samples;
+	pager_start();
+	if (error)
+		status = report_failed(r, error);
+	else
+		status = r->json ? print_leaks_json(l, result) : print_leaks(l, result);
+	mayfly_result_free(result);
+	if (status == CLI_OK && l->leaked)
+		return (int)l->exit_code;
+	return status;
+}
+
+static int open_and_run(struct leaks *l, const char *path)
+{
+	struct report *r = &l->report;
+	int status = CLI_FAILED;
+
+	l->ignore = r->q.query.ignore;
+	r->path = path;
+	output_detect(&r->out);
+	if ((l->no_default || suppressions_add_default(&l->suppressions)) &&
+	    open_trace(path, &r->file)) {
+		if (l->suppressions.count)
+			r->q.query.ignore = (struct mayfly_match){is_ignored, l};
+		status = run(l);
+		close_trace(&r->file);
+	}
+	return status;
+}
+
+static int print_suppressions(void)
+{
+	pager_start();
+	fputs(suppressions_default, stdout);
+	return cli_finish();
+}
+
+int cmd_leaks(int argc, char **argv)
+{
+	struct leaks l = {.report = {.top = REPORT_DEFAULT_TOP, .depth = REPORT_DEFAULT_DEPTH}};
+	struct report *r = &l.report;
+	int status;
+
+	question_init(&r->q);
+	r->q.query.metric = MAYFLY_LEAKED;
+	r->q.query.by = MAYFLY_BY_STACK;
+	status = options_take(&leaks_option_table, &l, argc, argv);
+	if (status == OPTIONS_TAKEN && l.print_list)
+		status = print_suppressions();
+	else if (status == OPTIONS_TAKEN)
+		status = report_question_agrees(r) && own_rules_add_default(&r->q.own.rules) &&
+				 one_named(argc, argv, "trace")
+			     ? open_and_run(&l, argv[optind])
+			     : CLI_USAGE;
+	suppressions_free(&l.suppressions);
+	question_free(&r->q);
+	return status;
+}

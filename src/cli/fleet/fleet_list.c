@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The processes of a fleet's database in groups: see fleet_list.h. */
+#include "cli/fleet/fleet_list.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/cli.h"
+#include "terminal/output.h"
+#include "terminal/print_json.h"
+#include "fleet/database/fleet_filter.h"
+#include "fleet/ask/fleet_groups.h"
+#include "fleet/database/fleet_schema.h"
+
+static int print_json(const struct fleet_groups *groups)
+{
+	struct json j = json_document();
+
+	json_array(&j, "groups");
+	for (size_t i = 0; i < groups->count; i++) {
+		const struct fleet_group *g = &groups->group[i];
+
+		json_object(&j, NULL);
+		json_text(&j, "name", g->name);
+		json_unsigned(&j, "processes", g->processes);
+		json_unsigned(&j, "hosts", g->hosts);
+		json_real(&j, "allocated_bytes", g->allocated_bytes);
+		json_real(&j, "live_bytes", g->live_bytes);
+		json_real(&j, "live_bytes_each", g->live_each);
+		json_real(&j, "live_bytes_each_within", g->live_each_within);
+		json_unsigned_or_null(&j, "rss_most_bytes", g->rss_most_bytes != 0,
+				      g->rss_most_bytes);
+		json_integer(&j, "end_ns", g->end_ns);
+		json_end(&j);
+	}
+	json_end(&j);
+	return json_print(&j);
+}
+
+struct listing {
+	struct output out;
+	const struct fleet_groups *groups;
+};
+
+static bool put_group(struct table *t, const void *context, size_t row)
+{
+	const struct listing *l = context;
+	const struct fleet_group *g = &l->groups->group[row];
+	char text[FIGURE_TEXT], within[FIGURE_TEXT + 8] = "";
+	time_t end = (time_t)(g->end_ns / 1000000000);
+	struct tm tm;
+	char until[32] = "";
+
+	if (!isnan(g->live_each_within))
+		snprintf(within, sizeof(within), "%s%s", l->out.utf8 ? "±" : "+-",
+			 text_bytes(text, sizeof(text), g->live_each_within));
+	if (gmtime_r(&end, &tm))
+		strftime(until, sizeof(until), "%Y-%m-%d %H:%M", &tm);
+	return table_cell(t, text_count(text, sizeof(text), g->processes)) &&
+	       table_cell(t, text_count(text, sizeof(text), g->hosts)) &&
+	       table_cell(t, text_bytes(text, sizeof(text), g->allocated_bytes)) &&
+	       table_cell(t, text_bytes(text, sizeof(text), g->live_bytes)) &&
+	       table_cell(t, text_bytes(text, sizeof(text), g->live_each)) &&
+	       table_cell(t, within) &&
+	       table_cell(t, g->rss_most_bytes
+				 ? text_bytes(text, sizeof(text), (double)g->rss_most_bytes)
+				 : "-") &&
+	       table_cell(t, until) && table_cell(t, *g->name ? g->name : "(none)");
+}
+
+static int print_groups(const struct fleet_groups *groups)
+{
+	static const struct column columns[] = {
+	    {"PROCESSES", true, 0, STYLE_PLAIN, false}, {"HOSTS", true, 2, STYLE_PLAIN, false},
+	    {"ALLOCATED", true, 3, STYLE_PLAIN, false}, {"LIVE", true, 0, STYLE_PLAIN, false},
+	    {"LIVE EACH", true, 0, STYLE_BOLD, false},	{"", false, 0, STYLE_PLAIN, true},
+	    {"MOST RSS", true, 1, STYLE_PLAIN, false},	{"UNTIL (UTC)", false, 4, STYLE_DIM, false},
+	    {"NAME", false, 0, STYLE_PLAIN, false}};
+	struct listing l = {.groups = groups};
+
+	output_detect(&l.out);
+	if (!table_print_rows(&l.out, columns, sizeof(columns) / sizeof(*columns), groups->count,
+			      put_group, &l))
+		return cli_error("out of memory");
+	return cli_finish();
+}
+
+int fleet_list(const char *by, const char *address, const struct fleet_login *login, bool json)
+{
+	char filter_why[FLEET_FILTER_WHY], why[CLICKHOUSE_WHY];
+	struct fleet_filter filter = {0};
+	struct bytes expression = {0};
+	struct fleet_groups groups = {0};
+	enum clickhouse_failure failure;
+	struct clickhouse *c = NULL;
+	struct server_url url;
+	int status = CLI_FAILED;
+
+	if (!fleet_filter_group(by, &expression)) {
+		status =
+		    cli_usage("--by: '%s' is not service, version, host, program or label.KEY", by);
+	} else if (!fleet_filter_read(address, time(NULL), &filter, filter_why)) {
+		cli_error("the question to the database: %s", filter_why);
+	} else if (filter.every_ns) {
+		status = cli_usage("a list of processes has no times: leave every= out");
+	} else {
+		bytes_put(&expression, "", 1);
+		c = expression.failed ? NULL : fleet_connect(address, login, &url);
+	}
+	if (c && fleet_schema_check(c, &url, &failure, why) &&
+	    fleet_groups_fetch(c, &url, (const char *)expression.at, (const char *)filter.sql.at,
+			       &groups, why))
+		status = json		? print_json(&groups)
+			 : groups.count ? print_groups(&groups)
+					: cli_error("%s: it has no windows like that", url.shown);
+	else if (c)
+		cli_error("%s: %s", url.shown, why);
+	fleet_groups_free(&groups);
+	clickhouse_close(c);
+	bytes_free(&filter.sql);
+	bytes_free(&expression);
+	return status;
+}

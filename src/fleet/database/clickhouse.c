@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A ClickHouse server: see clickhouse.h.
+ *
+ *	POST http://HOST:PORT/?query=INSERT...	body: rows, compressed
+ *	POST http://HOST:PORT/?query=SELECT...	body: a form with a table for the statement
+ *	POST http://HOST:PORT/			body: the statement
+ *
+ * https://clickhouse.com/docs/en/interfaces/http describes the interface.
+ */
+#include "fleet/database/clickhouse.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fleet/http/http_post.h"
+#include "base/bytes.h"
+#include "format/compress.h"
+
+#define ANSWER_MOST ((size_t)1 << 30)
+
+_Static_assert(HTTP_WHY <= CLICKHOUSE_WHY, "a reason of http_post() fits");
+
+struct clickhouse {
+	struct http *http;
+	struct server_url url;
+	bool distributed, current;
+};
+
+struct clickhouse *clickhouse_open(const struct server_url *url,
+				   const struct clickhouse_login *login, char *why)
+{
+	struct clickhouse *c = calloc(1, sizeof(*c));
+
+	if (!c) {
+		snprintf(why, CLICKHOUSE_WHY, "out of memory");
+		return NULL;
+	}
+	c->url = *url;
+	c->http = http_open(ANSWER_MOST, why);
+	if (c->http &&
+	    (!login->user || http_header(c->http, "X-ClickHouse-User", login->user, why)) &&
+	    (!login->password || http_header(c->http, "X-ClickHouse-Key", login->password, why)))
+		return c;
+	clickhouse_close(c);
+	return NULL;
+}
+
+void clickhouse_close(struct clickhouse *c)
+{
+	if (!c)
+		return;
+	http_close(c->http);
+	free(c);
+}
+
+void clickhouse_distributed(struct clickhouse *c)
+{
+	c->distributed = true;
+}
+
+void clickhouse_current(struct clickhouse *c)
+{
+	c->current = true;
+}
+
+void clickhouse_patient(struct clickhouse *c)
+{
+	http_patient(c->http);
+}
+
+/* ---- bodies ---- */
+
+/* A block of ClickHouse's own compression: 16 bytes of a checksum, which the server is told to ignore, as TCP
+ * and zstd have theirs; the method; 4 bytes of the size from the method on; 4 bytes of the size before. */
+#define CHECKSUM    16
+#define BLOCK_HEAD  (CHECKSUM + 9)
+#define METHOD_ZSTD 0x90
+#define BLOCK_BYTES ((size_t)1 << 20)
+
+static const char compression[] =
+    "decompress=1&http_native_compression_disable_checksumming_on_decompress=1&";
+
+static bool put_block(struct compress *z, struct bytes *to, const uint8_t *data, size_t size)
+{
+	uint8_t *block = bytes_extend(to, BLOCK_HEAD + compress_bound(size));
+	size_t made =
+	    block ? compress_block(z, block + BLOCK_HEAD, compress_bound(size), data, size) : 0;
+
+	if (!made)
+		return false;
+	bytes_put(to, (const uint8_t[CHECKSUM]){0}, CHECKSUM);
+	bytes_put_fixed(to, METHOD_ZSTD, 1);
+	bytes_put_fixed(to, made + BLOCK_HEAD - CHECKSUM, 4);
+	bytes_put_fixed(to, size, 4);
+	to->used += made;
+	return true;
+}
+
+static bool put_compressed(struct bytes *to, const uint8_t *data, size_t size)
+{
+	struct compress *z = compress_new(1); /* the fastest level: what is sent is numbers */
+	bool good = z != NULL;
+
+	for (size_t at = 0; good && at < size; at += BLOCK_BYTES)
+		good =
+		    put_block(z, to, data + at, size - at < BLOCK_BYTES ? size - at : BLOCK_BYTES);
+	compress_free(z);
+	return good;
+}
+
+#define BOUNDARY "d0f1b7a2c96e4e5f8a3b"
+
+static void put_text(struct bytes *to, const char *text)
+{
+	bytes_put(to, text, strlen(text));
+}
+
+/* A form with one file: https://www.rfc-editor.org/rfc/rfc7578 */
+static bool put_form(struct bytes *to, const struct clickhouse_table *table)
+{
+	put_text(to, "--" BOUNDARY "\r\nContent-Disposition: form-data; name=\"");
+	put_text(to, table->name);
+	put_text(to, "\"; filename=\"rows\"\r\n\r\n");
+	bytes_put(to, table->rows, table->size);
+	put_text(to, "\r\n--" BOUNDARY "--\r\n");
+	return !to->failed;
+}
+
+/* ---- one request ---- */
+
+/* What the server said, without its version. */
+static void say_refused(char *why, const struct http_answer *answer)
+{
+	static const char before[] = "DB::Exception: ";
+	const char *message = strstr(answer->text, before);
+
+	if (answer->size)
+		http_say(why,
+			 "the server says: ", message ? message + strlen(before) : answer->text);
+	else
+		snprintf(why, CLICKHOUSE_WHY, "the server answers with HTTP status %ld",
+			 answer->status);
+}
+
+/* https://github.com/ClickHouse/ClickHouse, src/Common/ErrorCodes.cpp */
+static enum clickhouse_failure failure_of(const char *text)
+{
+	long code = strncmp(text, "Code: ", 6) ? 0 : strtol(text + 6, NULL, 10);
+
+	return code == 60 || code == 81 ? CLICKHOUSE_NO_TABLE : CLICKHOUSE_REFUSED;
+}
+
+static enum clickhouse_failure no_memory(char *why)
+{
+	snprintf(why, CLICKHOUSE_WHY, "out of memory");
+	return CLICKHOUSE_REFUSED;
+}
+
+/* All choose the same one of a part's replicas while it is there, and none that is 3 s behind. */
+static const char distributed[] =
+    "distributed_product_mode=global&insert_distributed_sync=1&load_balancing=in_order&"
+    "max_replica_delay_for_distributed_queries=3&";
+static const char current[] = "fallback_to_stale_replicas_for_distributed_queries=0&";
+
+/* more: settings, each with a '&' at its end. statement NULL: it is the body. */
+static char *address_of(struct clickhouse *c, const char *more, const char *statement)
+{
+	char *escaped = statement ? http_escape(c->http, statement) : NULL, *address = NULL;
+
+	if ((!statement || escaped) &&
+	    asprintf(&address, "%s?%s%s%s%s%s", c->url.base, c->distributed ? distributed : "",
+		     c->distributed && c->current ? current : "", more, statement ? "query=" : "",
+		     escaped ? escaped : "") < 0)
+		address = NULL;
+	free(escaped);
+	return address;
+}
+
+/* Frees the address. type: of the body, or NULL. */
+static enum clickhouse_failure post(struct clickhouse *c, char *address, const char *type,
+				    const void *body, size_t size, char **answer,
+				    size_t *answer_size, char *why)
+{
+	const struct http_request request = {
+	    .address = address, .type = type, .body = body, .size = size};
+	enum clickhouse_failure failure = CLICKHOUSE_GOOD;
+	struct http_answer said;
+
+	if (!address)
+		return no_memory(why);
+	if (!http_post(c->http, &request, &said, why)) {
+		failure = CLICKHOUSE_AWAY;
+	} else if (said.status != 200) {
+		say_refused(why, &said);
+		failure = failure_of(said.text);
+	}
+	if (answer_size)
+		*answer_size = said.size;
+	if (failure || !answer)
+		free(said.text);
+	else
+		*answer = said.text;
+	free(address);
+	return failure;
+}
+
+enum clickhouse_failure clickhouse_run(struct clickhouse *c, const char *statement,
+				       const void *data, size_t size, char **answer,
+				       size_t *answer_size, char *why)
+{
+	struct bytes body = {0};
+	enum clickhouse_failure failure;
+
+	if (data && !put_compressed(&body, data, size))
+		failure = no_memory(why);
+	else if (data)
+		failure = post(c, address_of(c, compression, statement), NULL, body.at, body.used,
+			       answer, answer_size, why);
+	else
+		failure = post(c, address_of(c, "", NULL), NULL, statement, strlen(statement),
+			       answer, answer_size, why);
+	bytes_free(&body);
+	return failure;
+}
+
+enum clickhouse_failure clickhouse_ask(struct clickhouse *c, const char *statement,
+				       const struct clickhouse_table *table, char **answer,
+				       size_t *answer_size, char *why)
+{
+	char *columns = http_escape(c->http, table->columns), *more = NULL;
+	enum clickhouse_failure failure = CLICKHOUSE_REFUSED;
+	struct bytes form = {0};
+
+	if (columns && asprintf(&more, "%s_format=RowBinary&%s_structure=%s&", table->name,
+				table->name, columns) < 0)
+		more = NULL;
+	if (more && put_form(&form, table))
+		failure = post(c, address_of(c, more, statement),
+			       "multipart/form-data; boundary=" BOUNDARY, form.at, form.used,
+			       answer, answer_size, why);
+	else
+		no_memory(why);
+	free(columns);
+	free(more);
+	bytes_free(&form);
+	return failure;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Servers that take profiles of other tools' formats, one POST each:
+ *
+ *	otlp://		/v1development/profiles		convert/export/otlp_export.c, gzip
+ *	pyroscope://	/ingest?name=...&format=pprof	convert/export/pprof_export.c
+ *
+ * They do not tell what they have, and count what is pushed twice twice. For one thread at a time.
+ */
+#ifndef MAYFLY_FACE_PUSH_H
+#define MAYFLY_FACE_PUSH_H
+
+#include "convert/export/exporter.h"
+#include "fleet/http/server_url.h"
+
+#define FACE_WHY 600
+
+struct face_login {
+	const char *user, *password, *token; /* NULL: none; copied */
+};
+
+struct face;
+
+/* A server that is no database. NULL: why[FACE_WHY] says so. */
+struct face *face_open(const struct server_url *url, const struct face_login *login, char *why);
+void face_close(struct face *f);
+
+enum face_failure {
+	FACE_GOOD,
+	FACE_AWAY,    /* no answer, or it takes nothing now: it may be tried again later */
+	FACE_REFUSED, /* it will not take this */
+	FACE_TRACE,   /* the trace cannot be written in that format */
+};
+
+/* The trace says when it began. On a failure why[] is one line without a line break. */
+enum face_failure face_push(struct face *f, const struct mayfly_trace *trace,
+			    const struct export_options *options, char *why);
+
+#endif

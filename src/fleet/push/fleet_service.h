@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The service of a process that was pushed before, for one that cannot be asked any more. */
+#ifndef MAYFLY_FLEET_SERVICE_H
+#define MAYFLY_FLEET_SERVICE_H
+
+#include "fleet/database/clickhouse.h"
+#include "fleet/push/window_rows.h"
+
+/* *service: the one under which the database has windows of the trace's process on the host of facts; the
+ * caller frees it. NULL: there is none, or the question failed, and why[CLICKHOUSE_WHY] says so. */
+enum clickhouse_failure fleet_service_of(struct clickhouse *c, const struct server_url *url,
+					 const struct mayfly_trace *trace,
+					 const struct window_facts *facts, char **service,
+					 char *why);
+
+#endif

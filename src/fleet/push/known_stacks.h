@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The stacks that a database has, so that they are not sent again. A stack is there only after its frames
+ * are. What is known is forgotten after a while, as somebody may make the tables anew.
+ */
+#ifndef MAYFLY_KNOWN_STACKS_H
+#define MAYFLY_KNOWN_STACKS_H
+
+#include "fleet/database/clickhouse.h"
+#include "base/interner.h"
+
+/* All zero: none are known. */
+struct known_stacks {
+	struct numbering ids;
+};
+
+/* Finds out which of those that are not known are there. */
+enum clickhouse_failure known_stacks_ask(struct known_stacks *known, struct clickhouse *c,
+					 const struct server_url *url, const struct numbering *ids,
+					 char *why);
+/* They are there. */
+void known_stacks_add(struct known_stacks *known, const struct numbering *ids);
+void known_stacks_forget(struct known_stacks *known);
+
+static inline bool known_stacks_has(const struct known_stacks *known, struct key id)
+{
+	return numbering_find(&known->ids, id) != NUMBERING_NONE;
+}
+
+#endif

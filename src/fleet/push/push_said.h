@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is said of windows of processes that run. */
+#ifndef MAYFLY_PUSH_SAID_H
+#define MAYFLY_PUSH_SAID_H
+
+#include <mayfly/trace.h>
+#include <stdbool.h>
+
+#include "fleet/http/server_url.h"
+
+struct push_said {
+	bool quiet;
+	bool away; /* the last push failed, and was complained about */
+};
+
+/* A window was pushed: prints a line. */
+void push_say_window(struct push_said *s, const struct mayfly_info *info, bool ended);
+
+/* The server could not be reached: says so once, until a push succeeds again. last: there will be no
+ * other window. */
+void push_say_away(struct push_said *s, const struct server_url *url, const char *why, bool last);
+
+#endif
