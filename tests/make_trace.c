@@ -2,7 +2,7 @@
 /*
  * make_trace KIND FILE: writes a trace with known contents, for the tests of the commands.
  *
- *	sampled	 a run of 2 s at 64 KiB with rows of every sureness: see tell()
+ *	sampled	 a run of 2 s at 64 KiB with rows of every confidence: see tell()
  *	exact	 the same blocks, each recorded with weight 1
  *	strange	 names that are long, broken or hostile
  *	quotes	 names with all that formats of text take for something else

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/interner.h"
+#include "base/hash.h"
 #include "format/spool_format.h"
 #include "spool/fragments_measure.h"
 #include "trace/rewrite/thin.h"
@@ -502,7 +502,7 @@ static void many_mappings_are_summed(void)
 	size_t count = 3 * RESIDENCY_MOST, sums = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		uint64_t bytes = 4096 * (1 + numbering_mix(i) % 1000);
+		uint64_t bytes = 4096 * (1 + hash_mix(i) % 1000);
 
 		CHECK(residency_add(
 		    &r,

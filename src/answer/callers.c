@@ -52,7 +52,7 @@ static bool is_caller(const struct callers *c, const struct mayfly_query *query,
 	char buffer[UNKNOWN_FUNCTION];
 
 	return row->total.bytes.estimate > row->self.bytes.estimate &&
-	       row_sureness(query, row) >= FIGURE_RANGE &&
+	       row_confidence(query, row) >= FIGURE_RANGE &&
 	       code_kind(c->own, c->trace, row_function(buffer, sizeof(buffer), row), row->file,
 			 row->module) == CODE_OWN;
 }

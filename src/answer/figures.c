@@ -96,7 +96,7 @@ static double half_interval(const struct mayfly_figure *f)
 	return (f->high - f->low) / 2;
 }
 
-enum sureness figure_sureness(const struct mayfly_figure *f, uint64_t samples)
+enum confidence figure_confidence(const struct mayfly_figure *f, uint64_t samples)
 {
 	if (!(f->estimate > 0))
 		return f->high > 0 ? FIGURE_NOTHING : FIGURE_EXACT;
@@ -129,7 +129,7 @@ static char *text_value(char *buffer, size_t size, number_text *text, const stru
 {
 	char value[FIGURE_TEXT];
 
-	switch (figure_sureness(f, samples)) {
+	switch (figure_confidence(f, samples)) {
 	case FIGURE_NOTHING:
 		text_format(buffer, size, "< %s", text(value, sizeof(value), f->high));
 		break;
@@ -163,7 +163,7 @@ char *text_figure_error(char *buffer, size_t size, bool utf8, const struct mayfl
 	double percent;
 
 	buffer[0] = 0;
-	if (figure_sureness(f, samples) != FIGURE_GOOD)
+	if (figure_confidence(f, samples) != FIGURE_GOOD)
 		return buffer;
 	percent = 100 * half_interval(f) / f->estimate;
 	if (percent < 0.05)
@@ -191,7 +191,7 @@ char *text_estimate(char *buffer, size_t size, bool utf8, const struct mayfly_es
 {
 	char text[FIGURE_TEXT];
 
-	if (figure_sureness(&e->bytes, e->samples) != FIGURE_FEW)
+	if (figure_confidence(&e->bytes, e->samples) != FIGURE_FEW)
 		return text_figure(buffer, size, utf8, &e->bytes, e->samples);
 	return text_format(buffer, size, "at most %s, %" PRIu64 " %s",
 			   text_bytes(text, sizeof(text), e->bytes.high), e->samples,

@@ -19,7 +19,7 @@ char *text_count(char *buffer, size_t size, double count);
 char *text_percent(char *buffer, size_t size, double part, double whole);
 
 /* How sure a figure is, which decides how it is shown. */
-enum sureness {
+enum confidence {
 	FIGURE_NOTHING, /* no sample: "< 1.5 MiB" */
 	FIGURE_FEW,	/* "at most 3.80 MiB, 2 samples" */
 	FIGURE_RANGE,	/* "1.1..6.2 MiB" */
@@ -27,7 +27,7 @@ enum sureness {
 	FIGURE_EXACT,	/* "12.3 MiB" */
 };
 
-enum sureness figure_sureness(const struct mayfly_figure *f, uint64_t samples);
+enum confidence figure_confidence(const struct mayfly_figure *f, uint64_t samples);
 char *text_figure(char *buffer, size_t size, bool utf8, const struct mayfly_figure *f,
 		  uint64_t samples);
 /* Its two halves, to align them in columns: "12.3 MiB" and "+-18 %", which may be "". */

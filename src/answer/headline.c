@@ -215,7 +215,7 @@ static const struct mayfly_row *largest_row(const struct mayfly_query *q,
 	for (size_t i = 0; i < functions->rows; i++) {
 		const struct mayfly_row *row = &functions->row[i];
 
-		if (row_sureness(&by_self, row) >= FIGURE_RANGE &&
+		if (row_confidence(&by_self, row) >= FIGURE_RANGE &&
 		    (!largest || row->self.bytes.estimate > largest->self.bytes.estimate))
 			largest = row;
 	}
@@ -266,7 +266,7 @@ char *headline_text(char *buffer, size_t size, bool utf8, const struct caller_qu
 		return buffer;
 	}
 	if (!row || !(whole->bytes.estimate > 0) || !(row->self.bytes.estimate > 0) ||
-	    figure_sureness(&whole->bytes, whole->samples) < FIGURE_RANGE)
+	    figure_confidence(&whole->bytes, whole->samples) < FIGURE_RANGE)
 		return buffer;
 	f = find_on_stacks(question, answers->stacks, row);
 	text_append(buffer, size, "%s", moment_text(question->query));

@@ -205,7 +205,7 @@ static void put_survival(struct json *j, const struct mayfly_survival_row *row)
 
 bool survival_is_ranked(const struct mayfly_survival_row *row)
 {
-	return figure_sureness(&row->allocated.bytes, row->allocated.samples) >= FIGURE_RANGE;
+	return figure_confidence(&row->allocated.bytes, row->allocated.samples) >= FIGURE_RANGE;
 }
 
 void json_survival(struct json *j, const struct mayfly_trace *trace,

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "answer/json_parts.h"
-#include "base/interner.h"
+#include "base/array.h"
 #include "query/diff.h"
 
 const char *const limit_metric_names[] = {"peak",      "allocated", "leaked",

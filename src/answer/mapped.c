@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "answer/trace_names.h"
-#include "base/interner.h"
+#include "base/array.h"
 
 #define PAGE_BYTES  4096u
 #define MOST_RANGES 16384u

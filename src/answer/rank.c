@@ -11,11 +11,11 @@ const struct mayfly_estimate *sorted_by(const struct mayfly_query *query,
 	return query->sort == MAYFLY_SORT_TOTAL ? &row->total : &row->self;
 }
 
-enum sureness row_sureness(const struct mayfly_query *query, const struct mayfly_row *row)
+enum confidence row_confidence(const struct mayfly_query *query, const struct mayfly_row *row)
 {
 	const struct mayfly_estimate *e = sorted_by(query, row);
 
-	return figure_sureness(&e->bytes, e->samples);
+	return figure_confidence(&e->bytes, e->samples);
 }
 
 static void sum_add(struct rank_sum *sum, const struct mayfly_estimate *e)
@@ -55,7 +55,7 @@ static int compare_class(const void *a, const void *b)
 static bool any_sure(const struct mayfly_query *query, const struct mayfly_result *result)
 {
 	for (size_t i = 0; i < result->rows; i++)
-		if (row_sureness(query, &result->row[i]) >= FIGURE_RANGE)
+		if (row_confidence(query, &result->row[i]) >= FIGURE_RANGE)
 			return true;
 	return false;
 }
@@ -67,7 +67,7 @@ static void rank_row(const struct mayfly_query *query, const struct rank_options
 
 	if (!options->all && !(e->bytes.estimate > 0))
 		return; /* on stacks only: allocates nothing itself, as far as was seen */
-	if (!options->few && row_sureness(query, row) < FIGURE_RANGE)
+	if (!options->few && row_confidence(query, row) < FIGURE_RANGE)
 		sum_add(&ranking->few, e);
 	else if (options->top && ranking->rows >= options->top)
 		sum_add(&ranking->more, e);

@@ -39,7 +39,7 @@ struct rank_options {
 /* What the query sorts rows by. */
 const struct mayfly_estimate *sorted_by(const struct mayfly_query *query,
 					const struct mayfly_row *row);
-enum sureness row_sureness(const struct mayfly_query *query, const struct mayfly_row *row);
+enum confidence row_confidence(const struct mayfly_query *query, const struct mayfly_row *row);
 struct mayfly_figure sum_figure(const struct rank_sum *sum);
 
 /* False: out of memory. ranking->row is to be freed. */

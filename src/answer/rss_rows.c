@@ -17,7 +17,7 @@
 #include "answer/counter_values.h"
 #include "answer/text_format.h"
 #include "answer/trace_names.h"
-#include "base/interner.h"
+#include "base/array.h"
 
 #define NEARLY 0.05 /* of the resident bytes, that may be another's */
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "answer/trace_names.h"
-#include "base/interner.h"
+#include "base/array.h"
 
 /* Of verdict: which matcher was asked; its answer is the bit 3 positions higher. */
 #define ASKED_HIDE 1u

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "answer/json_writer.h"
-#include "base/interner.h"
+#include "base/array.h"
 
 /*
  * These functions call no code of the program, except for the constructors of shared libraries,

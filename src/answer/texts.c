@@ -6,11 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/interner.h"
+#include "base/array.h"
+#include "base/hash.h"
 
 static size_t first_slot(const struct texts *t, const char *text)
 {
-	return (size_t)numbering_text(text) & (t->slots - 1);
+	return (size_t)hash_string(text) & (t->slots - 1);
 }
 
 static bool grow(struct texts *t)

@@ -1,54 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* numbering.c: growing arrays, numbers for keys, ranks in sets. */
+/* Numbers for keys: see interner.h. */
 #include "base/interner.h"
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
-bool array_reserve(void *array, size_t *capacity, size_t count, size_t item_bytes)
-{
-	void *items, *grown;
-	size_t wanted = *capacity + *capacity / 2 + 64;
-
-	if (count < *capacity)
-		return true;
-	if (wanted <= count)
-		wanted = count + 1;
-	if (wanted > SIZE_MAX / 2 / item_bytes)
-		return false;
-	memcpy(&items, array, sizeof(items));
-	grown = realloc(items, wanted * item_bytes);
-	if (!grown)
-		return false;
-	memcpy(array, &grown, sizeof(grown));
-	*capacity = wanted;
-	assert(count < *capacity);
-	return true;
-}
-
-bool array_reserve_filled(void *array, size_t *capacity, size_t count, size_t item_bytes, int fill)
-{
-	size_t before = *capacity;
-	char *items;
-
-	if (!array_reserve(array, capacity, count, item_bytes))
-		return false;
-	if (*capacity > before) {
-		memcpy(&items, array, sizeof(items));
-		memset(items + before * item_bytes, fill, (*capacity - before) * item_bytes);
-	}
-	return true;
-}
-
-uint64_t numbering_text(const char *text)
-{
-	uint64_t h = 0xcbf29ce484222325u;
-
-	for (; *text; text++)
-		h = (h ^ (unsigned char)*text) * 0x100000001b3u;
-	return numbering_mix(h);
-}
+#include "base/array.h"
+#include "base/hash.h"
 
 static size_t key_hash(const struct key *k)
 {
@@ -56,7 +14,7 @@ static size_t key_hash(const struct key *k)
 
 	h = (h ^ h >> 29) * 0xbf58476d1ce4e5b9u + k->word[2];
 	h = (h ^ h >> 32) * 0x94d049bb133111ebu + k->word[3];
-	return (size_t)numbering_mix(h);
+	return (size_t)hash_mix(h);
 }
 
 static bool key_equal(const struct key *a, const struct key *b)
@@ -65,7 +23,7 @@ static bool key_equal(const struct key *a, const struct key *b)
 	       a->word[3] == b->word[3];
 }
 
-static void place_slot(struct numbering *n, uint32_t number)
+static void place_slot(struct interner *n, uint32_t number)
 {
 	size_t i = key_hash(&n->key[number]) & (n->slots - 1);
 
@@ -75,7 +33,7 @@ static void place_slot(struct numbering *n, uint32_t number)
 	n->slot[i] = number + 1;
 }
 
-static bool grow_numbering(struct numbering *n)
+static bool grow_interner(struct interner *n)
 {
 	size_t slots = n->slots ? n->slots * 2 : 256;
 	uint32_t *slot = calloc(slots, sizeof(*slot));
@@ -91,7 +49,7 @@ static bool grow_numbering(struct numbering *n)
 }
 
 /* The slot of a key, or the free one where it belongs. */
-static size_t find_slot(const struct numbering *n, const struct key *key)
+static size_t find_slot(const struct interner *n, const struct key *key)
 {
 	size_t i = key_hash(key) & (n->slots - 1);
 
@@ -101,63 +59,34 @@ static size_t find_slot(const struct numbering *n, const struct key *key)
 	return i;
 }
 
-uint32_t numbering_of(struct numbering *n, struct key key, bool *is_new)
+uint32_t interner_add(struct interner *n, struct key key, bool *is_new)
 {
 	size_t i;
 
 	*is_new = false;
-	if (n->count * 2 >= n->slots && !grow_numbering(n))
-		return NUMBERING_NONE;
+	if (n->count * 2 >= n->slots && !grow_interner(n))
+		return INTERNER_NONE;
 	i = find_slot(n, &key);
 	if (n->slot[i])
 		return n->slot[i] - 1;
-	if (n->count >= NUMBERING_NONE - 1 ||
+	if (n->count >= INTERNER_NONE - 1 ||
 	    !array_reserve(&n->key, &n->capacity, n->count, sizeof(*n->key)))
-		return NUMBERING_NONE;
+		return INTERNER_NONE;
 	n->key[n->count] = key;
 	n->slot[i] = (uint32_t)++n->count;
 	*is_new = true;
 	return (uint32_t)n->count - 1;
 }
 
-uint32_t numbering_find(const struct numbering *n, struct key key)
+uint32_t interner_find(const struct interner *n, struct key key)
 {
 	size_t i = n->slots ? find_slot(n, &key) : 0;
 
-	return n->slots && n->slot[i] ? n->slot[i] - 1 : NUMBERING_NONE;
+	return n->slots && n->slot[i] ? n->slot[i] - 1 : INTERNER_NONE;
 }
 
-void numbering_free(struct numbering *n)
+void interner_free(struct interner *n)
 {
 	free(n->key);
 	free(n->slot);
-}
-
-bool rank_set_begin(struct rank_set *r, size_t limit)
-{
-	size_t words = limit / 64 + 1;
-
-	*r = (struct rank_set){.words = words};
-	r->bits = calloc(words, sizeof(*r->bits));
-	r->before = malloc(words * sizeof(*r->before));
-	if (r->bits && r->before)
-		return true;
-	rank_set_free(r);
-	return false;
-}
-
-void rank_set_count(struct rank_set *r)
-{
-	r->count = 0;
-	for (size_t i = 0; i < r->words; i++) {
-		r->before[i] = (uint32_t)r->count;
-		r->count += count_bits(r->bits[i]);
-	}
-}
-
-void rank_set_free(struct rank_set *r)
-{
-	free(r->bits);
-	free(r->before);
-	*r = (struct rank_set){0};
 }

@@ -159,7 +159,7 @@ static int complete(const char *name)
  * line on stderr. */
 static int take_terminal_options(int argc, char **argv)
 {
-	struct complaint complaint = {0};
+	struct error_line error_line = {0};
 	int taken = 0;
 
 	for (char name[16], *option; taken + 1 < argc; taken++) {
@@ -169,11 +169,11 @@ static int take_terminal_options(int argc, char **argv)
 		snprintf(name, sizeof(name), "%.*s", (int)strcspn(option + 2, "="), option + 2);
 		option = strchr(option, '=');
 		if (option_rows_take(terminal_rows, name, argv[taken + 1],
-				     option ? option + 1 : NULL, NULL, &complaint))
+				     option ? option + 1 : NULL, NULL, &error_line))
 			continue;
-		if (!*complaint.text)
+		if (!*error_line.text)
 			break;
-		cli_usage("%s", complaint.text);
+		cli_usage("%s", error_line.text);
 		return -1;
 	}
 	return taken;

@@ -161,7 +161,7 @@ int options_take(const struct option_table *table, void *into, int argc, char **
 	struct option option[MOST_OPTIONS + 2] = {{0}};
 	char letters[2 * MOST_OPTIONS + 4] = "+:", *end = letters + 2;
 	size_t count = option_rows_flatten(table->rows, 0, flat, 0), options = 0, number;
-	struct complaint complaint = {0};
+	struct error_line error_line = {0};
 	int found;
 
 	flat[count++] = (struct flat_row){&help_row, 0};
@@ -184,10 +184,10 @@ int options_take(const struct option_table *table, void *into, int argc, char **
 			return cli_finish();
 		}
 		snprintf(said, sizeof(said), "--%s", flat[number].row->name);
-		if (!option_row_take(&flat[number], said, optarg, into, &complaint))
-			return *complaint.text	  ? cli_usage("%s", complaint.text)
-			       : complaint.failed ? CLI_FAILED
-						  : CLI_USAGE;
+		if (!option_row_take(&flat[number], said, optarg, into, &error_line))
+			return *error_line.text	   ? cli_usage("%s", error_line.text)
+			       : error_line.failed ? CLI_FAILED
+						   : CLI_USAGE;
 	}
 	return OPTIONS_TAKEN;
 }

@@ -8,14 +8,14 @@
 
 bool question_agrees(struct question *q)
 {
-	struct complaint c = {0};
+	struct error_line c = {0};
 
 	return question_check(q, &c) || cli_refuse("%s", c.text);
 }
 
 bool question_fits_time(const struct question *q, const char *path, const struct mayfly_info *info)
 {
-	struct complaint c = {0};
+	struct error_line c = {0};
 
 	return question_is_in_time(q, info, &c) || cli_fail("%s: %s", path, c.text);
 }

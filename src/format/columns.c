@@ -15,7 +15,8 @@
 #include <string.h>
 
 #include "format/format.h"
-#include "base/interner.h"
+#include "base/array.h"
+#include "base/hash.h"
 
 #define PACK_LIMIT	  8192 /* values in a chunk that is worth trying to compress as a whole */
 #define LONG_COLUMN	  2048 /* values; shorter ones choose at the level itself if that is low */
@@ -454,7 +455,7 @@ static struct memory *find_memory(struct column_writer *w, enum place place, siz
 	uint64_t key =
 	    ((uint64_t)w->type << 32) + w->id * PLACES * 2 + place * 2 + (count > LONG_COLUMN);
 
-	return &w->memory[numbering_mix(key) % MEMORIES];
+	return &w->memory[hash_mix(key) % MEMORIES];
 }
 
 /* Codes a column in the way that was best before. False: choose anew. */

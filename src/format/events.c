@@ -27,7 +27,7 @@
 #include <string.h>
 
 #include "format/format.h"
-#include "base/interner.h"
+#include "base/array.h"
 #include "base/varint.h"
 
 #define UNIT_MOST	 1000000000u

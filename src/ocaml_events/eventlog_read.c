@@ -18,13 +18,12 @@
  */
 #include "ocaml_events/eventlog.h"
 
-#include "base/interner.h"
+#include "base/array.h"
 
 #include <byteswap.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/interner.h"
 
 #define MAGIC	       0xc1fc1fc1u
 #define HEADER_BYTES   8u

@@ -5,6 +5,7 @@
  *	main > f > g > f > h	callers of f: main, g	callees of f: g, h	each has the block once
  */
 #include "query/calls_tree.h"
+#include "base/array.h"
 #include "query/query.h"
 
 #include <stdlib.h>

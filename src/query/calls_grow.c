@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+
 bool calls_sum(struct calls_side *side, const struct mayfly_trace *trace,
 	       const struct mayfly_query *query, bool by_line)
 {
@@ -34,8 +36,8 @@ bool raw_calls_begin(struct raw_calls *raw, struct query_state *s)
 void raw_calls_free(struct raw_calls *raw)
 {
 	free(raw->node);
-	numbering_free(&raw->child);
-	numbering_free(&raw->folded);
+	interner_free(&raw->child);
+	interner_free(&raw->folded);
 	free(raw->folds_to);
 }
 
@@ -53,7 +55,7 @@ static uint32_t shared_name(struct calls_side *side, uint32_t group)
 	bool is_new;
 
 	if (!array_reserve(&names->name, &names->room, names->text.count, sizeof(*names->name)) ||
-	    (name = numbering_of(&names->text, key, &is_new)) == NONE) {
+	    (name = interner_add(&names->text, key, &is_new)) == NONE) {
 		query_fail(s, MAYFLY_E_MEMORY);
 		return NONE;
 	}
@@ -94,7 +96,7 @@ static uint32_t child_of(struct growing *g, uint32_t parent, uint32_t name)
 	bool is_new;
 
 	/* The leading 1: a key of zeroes is not valid. */
-	number = numbering_of(&raw->child, (struct key){{1, parent, name}}, &is_new);
+	number = interner_add(&raw->child, (struct key){{1, parent, name}}, &is_new);
 	if (number == NONE || number == NONE - 1 ||
 	    !array_reserve(&raw->node, &raw->room, raw->nodes, sizeof(*raw->node))) {
 		query_fail(&g->side->s, MAYFLY_E_MEMORY);
@@ -112,7 +114,7 @@ static uint32_t folded_child(struct growing *g, uint32_t at, uint32_t name)
 	uint32_t number, found;
 	bool is_new;
 
-	number = numbering_of(&raw->folded, (struct key){{1, at, name}}, &is_new);
+	number = interner_add(&raw->folded, (struct key){{1, at, name}}, &is_new);
 	if (number == NONE ||
 	    !array_reserve(&raw->folds_to, &raw->folds_room, number, sizeof(*raw->folds_to))) {
 		query_fail(&g->side->s, MAYFLY_E_MEMORY);

@@ -17,15 +17,15 @@ struct raw_call {
 struct raw_calls {
 	struct raw_call *node;
 	size_t nodes, room;
-	struct numbering child;	 /* parent, name -> node - 1 */
-	struct numbering folded; /* fold: parent, name -> ... */
-	uint32_t *folds_to;	 /* ... the node on the path */
+	struct interner child;	/* parent, name -> node - 1 */
+	struct interner folded; /* fold: parent, name -> ... */
+	uint32_t *folds_to;	/* ... the node on the path */
 	size_t folds_room;
 };
 
 /* The functions of both traces of a difference: equal names are one. */
 struct calls_names {
-	struct numbering text; /* module, function or address -> name */
+	struct interner text; /* module, function or address -> name */
 	struct calls_name {
 		uint32_t side, group; /* where it was first seen */
 	} * name;

@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+
 /* A program that is recursive through many levels, each of which allocates, has paths that are
  * together much longer than its tree is large. */
 #define MOST_STEPS (1u << 26)

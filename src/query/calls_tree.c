@@ -23,7 +23,7 @@ static void making_end(struct making *m)
 		free(m->side[i].name_of);
 		query_end(&m->side[i].s);
 	}
-	numbering_free(&m->names.text);
+	interner_free(&m->names.text);
 	free(m->names.name);
 	raw_calls_free(&m->raw);
 	calls_shape_free(&m->shape);

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "query/query.h"
 
 struct site {
@@ -31,11 +32,11 @@ struct sites {
 
 struct align {
 	struct query_state s; /* for its memory and its error */
-	struct numbering texts, routines, paths, loose_paths;
+	struct interner texts, routines, paths, loose_paths;
 	bool *same_build; /* for each routine: is its module the same in both traces? */
 	size_t same_builds, same_build_room;
-	struct numbering unchanged; /* the names of such modules, as numbers of texts */
-	int64_t *shift;		    /* for each routine, in lines */
+	struct interner unchanged; /* the names of such modules, as numbers of texts */
+	int64_t *shift;		   /* for each routine, in lines */
 	struct sites before, after;
 	size_t *pair; /* row of `before` -> row of `after`, or SIZE_MAX */
 	bool *taken;  /* of `after` */
@@ -70,11 +71,11 @@ static size_t stable_length(const char *name)
 	return length;
 }
 
-static uint32_t number_of(struct align *a, struct numbering *n, uint64_t w0, uint64_t w1,
+static uint32_t number_of(struct align *a, struct interner *n, uint64_t w0, uint64_t w1,
 			  uint64_t w2)
 {
 	bool fresh;
-	uint32_t number = numbering_of(n, (struct key){{w0, w1, w2, 0}}, &fresh);
+	uint32_t number = interner_add(n, (struct key){{w0, w1, w2, 0}}, &fresh);
 
 	if (number == NONE)
 		query_fail(&a->s, MAYFLY_E_MEMORY);
@@ -88,9 +89,9 @@ static struct key text_key(const char *text, size_t length)
 
 	for (size_t i = 0; i < length; i++) {
 		first = (first ^ (unsigned char)text[i]) * 0x100000001b3u;
-		second = numbering_mix(second + (unsigned char)text[i]);
+		second = hash_mix(second + (unsigned char)text[i]);
 	}
-	return (struct key){{numbering_mix(first), second, 0, 0}};
+	return (struct key){{hash_mix(first), second, 0, 0}};
 }
 
 static uint32_t text_number(struct align *a, const char *text, size_t length)
@@ -115,7 +116,7 @@ struct key diff_function_key(const struct mayfly_place *p)
 
 static bool is_unchanged(const struct align *a, const char *module)
 {
-	struct numbering *n = (struct numbering *)&a->unchanged;
+	struct interner *n = (struct interner *)&a->unchanged;
 	const char *name = base_of(module);
 	struct key key = text_key(name, strlen(name));
 
@@ -548,11 +549,11 @@ size_t *diff_align(const struct mayfly_trace *before_trace, const struct mayfly_
 	if (!a.s.error && make_sites(&a, &a.before, before, stacks) &&
 	    make_sites(&a, &a.after, after, stacks))
 		join_rows(&a, before_trace, after_trace, by);
-	numbering_free(&a.texts);
-	numbering_free(&a.routines);
-	numbering_free(&a.paths);
-	numbering_free(&a.loose_paths);
-	numbering_free(&a.unchanged);
+	interner_free(&a.texts);
+	interner_free(&a.routines);
+	interner_free(&a.paths);
+	interner_free(&a.loose_paths);
+	interner_free(&a.unchanged);
 	free(a.same_build);
 	query_end(&a.s);
 	if (a.s.error) {

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "base/interner.h"
+#include "base/array.h"
 
 #define MOST_TIMES   4096u			 /* with more durations only classes are kept */
 #define OCTAVE	     (1u << DURATION_CLASS_BITS) /* classes per power of two */

@@ -25,7 +25,7 @@
 
 #include <mayfly/trace.h>
 
-#include "base/interner.h"
+#include "base/hash.h"
 #include "query/estimate.h"
 
 /* A moment between two events. */
@@ -43,7 +43,7 @@ struct peak {
 
 static inline unsigned peak_half(uint64_t sample)
 {
-	return (unsigned)(numbering_mix(sample + 1) >> 20 & 1);
+	return (unsigned)(hash_mix(sample + 1) >> 20 & 1);
 }
 
 #define PEAK_BEST PEAK_MOMENTS
@@ -51,7 +51,7 @@ static inline unsigned peak_half(uint64_t sample)
 /* The moment at which a block counts: an index of near[], or PEAK_BEST. certain: weight_certain(). */
 static inline unsigned peak_moment(uint64_t sample, double certain)
 {
-	uint64_t coins = numbering_mix(sample + 1) >> 21;
+	uint64_t coins = hash_mix(sample + 1) >> 21;
 
 	if (coins & 1 || (double)(coins >> 1 & 0xffffff) < certain * 0x1000000)
 		return PEAK_BEST;

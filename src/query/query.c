@@ -124,8 +124,8 @@ struct mayfly_result *query_answer(struct query_state *s, const struct mayfly_tr
 /* Drops the rows; names and sums stay. */
 static void forget_rows(struct query_state *s)
 {
-	numbering_free(&s->group_key);
-	s->group_key = (struct numbering){0};
+	interner_free(&s->group_key);
+	s->group_key = (struct interner){0};
 	free(s->group);
 	free(s->frame);
 	free(s->begin);
@@ -148,11 +148,11 @@ static void forget_rows(struct query_state *s)
 void query_end(struct query_state *s)
 {
 	forget_rows(s);
-	numbering_free(&s->text_address);
+	interner_free(&s->text_address);
 	free(s->text);
-	numbering_free(&s->text_content);
+	interner_free(&s->text_content);
 	free(s->text_first);
-	numbering_free(&s->fold_key);
+	interner_free(&s->fold_key);
 	free(s->fold_answer);
 	free(s->node_kept);
 	free(s->begins);
@@ -164,7 +164,7 @@ void query_end(struct query_state *s)
 	free(s->label_text);
 	query_sums_free(&s->all);
 	rank_set_free(&s->ends);
-	numbering_free(&s->between);
+	interner_free(&s->between);
 	query_sums_free(&s->sum);
 	free(s->sum_at);
 	rank_set_free(&s->summed);

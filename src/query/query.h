@@ -56,12 +56,13 @@
 #include "trace/read/cursor.h"
 #include "query/estimate.h"
 #include "base/interner.h"
+#include "base/rank_set.h"
 #include "query/grouping.h"
 #include "query/peak.h"
 
 #include <mayfly/trace.h>
 
-#define NONE NUMBERING_NONE
+#define NONE INTERNER_NONE
 
 #define FOREVER INT64_MAX /* the lifetime of a block that is never freed */
 
@@ -182,10 +183,10 @@ struct query_state {
 	bool marks;		/* marks such as "[stack cut]" are places of frames, by any key */
 
 	/* texts, by address and by content */
-	struct numbering text_address;
+	struct interner text_address;
 	struct text *text;
 	size_t text_capacity;
-	struct numbering text_content;
+	struct interner text_content;
 	uint32_t *text_first; /* for each content the first text */
 	size_t text_first_room;
 
@@ -194,8 +195,8 @@ struct query_state {
 	struct frame_spots *begin; /* the same where stacks begin there; or NULL */
 	uint32_t *spot;
 	size_t spots, spot_capacity;
-	struct numbering fold_key; /* function, file and module ... */
-	uint8_t *fold_answer;	   /* ... -> what query.fold answered */
+	struct interner fold_key; /* function, file and module ... */
+	uint8_t *fold_answer;	  /* ... -> what query.fold answered */
 	size_t fold_room;
 
 	/* filters: node, thread, set of labels -> are its blocks kept? NULL: all are */
@@ -215,15 +216,15 @@ struct query_state {
 	 * number of their chain, all others a higher number. */
 	struct sums all; /* [1] */
 	size_t slots;
-	struct rank_set ends;	  /* the root, and the last nodes of chains */
-	struct numbering between; /* other nodes */
-	struct sums sum;	  /* integers: by the number of the sum; tallies: by sum_at */
-	uint32_t *sum_at;	  /* number of a sum -> number of its tally + 1 */
+	struct rank_set ends;	 /* the root, and the last nodes of chains */
+	struct interner between; /* other nodes */
+	struct sums sum;	 /* integers: by the number of the sum; tallies: by sum_at */
+	uint32_t *sum_at;	 /* number of a sum -> number of its tally + 1 */
 	size_t sums, sum_at_room, tallies;
 	struct rank_set summed; /* slots with blocks ... */
 	uint32_t *summed_at;	/* [rank]: where their sum stands in `sum` */
 
-	struct numbering group_key;
+	struct interner group_key;
 	struct group *group; /* one for each key */
 	size_t group_capacity;
 	struct sums group_sums; /* of group g: self at 2 g, total at 2 g + 1 */

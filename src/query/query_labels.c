@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+
 /* The label of the set with this key that counts, or NULL. */
 static const struct mayfly_label *find_label(const struct mayfly_trace *t, size_t set,
 					     const char *key)
@@ -45,7 +47,7 @@ static bool asks_for_rows(const struct query_state *s)
 static bool make_slots(struct query_state *s)
 {
 	size_t sets = s->info->label_sets;
-	struct numbering slots = {0};
+	struct interner slots = {0};
 
 	s->label_slot = query_zeroed(s, sets, sizeof(*s->label_slot));
 	s->label_text = query_zeroed(s, sets, sizeof(*s->label_text));
@@ -53,7 +55,7 @@ static bool make_slots(struct query_state *s)
 		uint32_t text = query_text(s, row_text(s, i)), slot;
 		bool fresh;
 
-		slot = numbering_of(&slots, (struct key){{text}}, &fresh);
+		slot = interner_add(&slots, (struct key){{text}}, &fresh);
 		if (slot == NONE) {
 			query_fail(s, MAYFLY_E_MEMORY);
 			break;
@@ -62,7 +64,7 @@ static bool make_slots(struct query_state *s)
 		s->label_text[slot] = text;
 	}
 	s->label_slots = slots.count;
-	numbering_free(&slots);
+	interner_free(&slots);
 	return !s->error;
 }
 
@@ -75,7 +77,7 @@ uint32_t query_label_slot(const struct query_state *s, uint32_t set)
 
 /* The matcher's result for each label; it is asked once. */
 struct verdicts {
-	struct numbering labels;
+	struct interner labels;
 	uint8_t *verdict;
 	size_t room;
 	char *text;
@@ -100,7 +102,7 @@ static bool label_matches(struct query_state *s, struct verdicts *v,
 {
 	struct key key = {{(uintptr_t)label->key, (uintptr_t)label->value}};
 	bool fresh;
-	uint32_t number = numbering_of(&v->labels, key, &fresh);
+	uint32_t number = interner_add(&v->labels, key, &fresh);
 
 	if (number == NONE || !array_reserve(&v->verdict, &v->room, number, 1))
 		return query_fail(s, MAYFLY_E_MEMORY);
@@ -122,7 +124,7 @@ static bool keep_sets(struct query_state *s)
 			if (find_label(s->trace, i, label[k].key) == &label[k])
 				s->label_kept[i] |= label_matches(s, &v, &label[k]);
 	}
-	numbering_free(&v.labels);
+	interner_free(&v.labels);
 	free(v.verdict);
 	free(v.text);
 	return !s->error;

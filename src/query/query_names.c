@@ -4,6 +4,7 @@
  * groups (rows, or places of printed stacks) frames belong to.
  */
 #include "query/query.h"
+#include "base/array.h"
 #include "query/thread_filter.h"
 
 #include <stdlib.h>
@@ -30,11 +31,11 @@ static const char no_stack_text[] = "[no stack]";
 static uint32_t first_text(struct query_state *s, uint32_t number)
 {
 	const char *text = s->text[number].text;
-	struct key key = {{numbering_text(text)}};
+	struct key key = {{hash_string(text)}};
 	bool is_new;
 
 	for (;; key.word[1]++) {
-		uint32_t content = numbering_of(&s->text_content, key, &is_new);
+		uint32_t content = interner_add(&s->text_content, key, &is_new);
 
 		if (content == NONE ||
 		    !array_reserve(&s->text_first, &s->text_first_room, content, sizeof(number)))
@@ -53,7 +54,7 @@ uint32_t query_text(struct query_state *s, const char *text)
 	bool is_new;
 
 	if (array_reserve(&s->text, &s->text_capacity, s->text_address.count, sizeof(*s->text)))
-		number = numbering_of(&s->text_address, key, &is_new);
+		number = interner_add(&s->text_address, key, &is_new);
 	if (number == NONE) {
 		query_fail(s, MAYFLY_E_MEMORY);
 		return 0;
@@ -109,7 +110,7 @@ uint32_t query_group(struct query_state *s, struct key key, const struct group *
 
 	if (!query_sums_reserve(s, &s->group_sums, 2 * s->group_key.count + 2) ||
 	    !array_reserve(&s->group, &s->group_capacity, s->group_key.count, sizeof(*s->group)) ||
-	    (number = numbering_of(&s->group_key, key, &is_new)) == NONE) {
+	    (number = interner_add(&s->group_key, key, &is_new)) == NONE) {
 		query_fail(s, MAYFLY_E_MEMORY);
 		return NONE;
 	}
@@ -228,7 +229,7 @@ static uint8_t fold_answer(struct query_state *s, const struct group *place)
 	if (!fold->folds || s->query->by == MAYFLY_BY_MODULE || s->query->show.matches)
 		return 0;
 	if (!array_reserve(&s->fold_answer, &s->fold_room, s->fold_key.count, 1) ||
-	    (number = numbering_of(&s->fold_key, key, &is_new)) == NONE) {
+	    (number = interner_add(&s->fold_key, key, &is_new)) == NONE) {
 		query_fail(s, MAYFLY_E_MEMORY);
 		return 0;
 	}

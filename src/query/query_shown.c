@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+
 static uint32_t shown_row_of(const struct shown *r, uint32_t source)
 {
 	return source < r->sources ? r->row_of[source] : NONE;

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+
 /* A block of memory that is freed with others; the first block of an answer is the answer. */
 struct owned {
 	struct owned *next;

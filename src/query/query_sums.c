@@ -16,6 +16,7 @@
  * in this way too, because a sample cannot be taken back (a tally keeps the heaviest one).
  */
 #include "query/parts.h"
+#include "base/array.h"
 #include "query/query.h"
 
 #include <math.h>
@@ -37,7 +38,7 @@ static uint32_t sum_number(struct query_state *s, uint32_t slot)
 		return slot;
 	if (rank_set_has(&s->ends, slot))
 		return rank_set_rank(&s->ends, slot);
-	number = numbering_of(&s->between, key, &is_new);
+	number = interner_add(&s->between, key, &is_new);
 	if (number == NONE || number >= NONE - 1 - s->ends.count) {
 		query_fail(s, MAYFLY_E_MEMORY);
 		return NONE;
@@ -156,8 +157,8 @@ static bool sums_end(struct query_state *s)
 	}
 	s->spread[SPREAD_SELF] = s->spread[SPREAD_TOTAL] = spread_variance(&spread);
 	s->spread[SPREAD_ALL] = spread_all(&spread);
-	numbering_free(&s->between);
-	s->between = (struct numbering){0};
+	interner_free(&s->between);
+	s->between = (struct interner){0};
 	return !s->error;
 }
 

@@ -19,6 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+
 /* ---- walking the tree ---- */
 
 /* A chain on the way from the root to the current node. */

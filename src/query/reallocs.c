@@ -15,6 +15,8 @@
 
 #include <stdlib.h>
 
+#include "base/array.h"
+
 struct chain {
 	uint64_t block;	 /* its number + 1; 0: an empty place of the table */
 	uint64_t steps;	 /* reallocs so far */
@@ -34,7 +36,7 @@ struct reallocs_run {
 	struct mayfly_reallocs *a;
 	struct chains live;
 	struct chain *waiting;	      /* [threads]: between the halves of a realloc */
-	struct numbering slots;	      /* the slots of ended chains */
+	struct interner slots;	      /* the slots of ended chains */
 	struct mayfly_growth *growth; /* of each of these slots */
 	size_t growth_room;
 };
@@ -43,7 +45,7 @@ struct reallocs_run {
 
 static size_t home(const struct chains *c, uint64_t block)
 {
-	return (size_t)numbering_mix(block) & (c->places - 1);
+	return (size_t)hash_mix(block) & (c->places - 1);
 }
 
 static struct chain *reallocs_find(const struct chains *c, uint64_t block)
@@ -119,7 +121,7 @@ static bool count_chain(struct reallocs_run *r, uint32_t slot, const struct chai
 	uint32_t number;
 	bool is_new;
 
-	number = numbering_of(&r->slots, (struct key){{slot}}, &is_new);
+	number = interner_add(&r->slots, (struct key){{slot}}, &is_new);
 	if (!sum || number == NONE ||
 	    !array_reserve(&r->growth, &r->growth_room, before, sizeof(*r->growth)))
 		return query_fail(r->s, MAYFLY_E_MEMORY);
@@ -259,7 +261,7 @@ int mayfly_reallocs_run(const struct mayfly_trace *trace, const struct mayfly_qu
 	s.fill_context = &r;
 	r.a = answer_new(&s, sizeof(*r.a));
 	run_reallocs(&r, trace, &q, rows);
-	numbering_free(&r.slots);
+	interner_free(&r.slots);
 	free(r.live.place);
 	free(r.growth);
 	return answer_finish(&s, r.a, reallocs);

@@ -2,6 +2,7 @@
 /* strata.c: successive samples of a stratum's line that count for the same sum: see query.h. */
 #include "format/strata.h"
 
+#include "base/array.h"
 #include "query/query.h"
 
 #include <math.h>
@@ -32,10 +33,10 @@ struct strata {
 	struct sample_link *sample;
 	size_t samples, room;
 	uint64_t budget;
-	struct numbering line; /* thread, class */
+	struct interner line; /* thread, class */
 	struct stratum_line *of_line;
 	size_t line_room;
-	struct numbering pair; /* two slots, or one twice */
+	struct interner pair; /* two slots, or one twice */
 	struct pair_sum *pair_sum;
 	size_t pair_room;
 };
@@ -52,7 +53,7 @@ static uint32_t advance_line(struct query_state *s, uint32_t thread, uint32_t cl
 	uint32_t line, before;
 	bool is_new;
 
-	line = numbering_of(&st->line, (struct key){{thread, class}}, &is_new);
+	line = interner_add(&st->line, (struct key){{thread, class}}, &is_new);
 	if (line == NONE ||
 	    !array_reserve(&st->of_line, &st->line_room, line, sizeof(*st->of_line))) {
 		query_fail(s, MAYFLY_E_MEMORY);
@@ -135,7 +136,7 @@ static void add_pair(struct query_state *s, uint32_t a, uint32_t b, struct pair_
 	uint32_t number;
 	bool is_new;
 
-	number = numbering_of(&st->pair, (struct key){{a < b ? a : b, a < b ? b : a}}, &is_new);
+	number = interner_add(&st->pair, (struct key){{a < b ? a : b, a < b ? b : a}}, &is_new);
 	if (number == NONE ||
 	    !array_reserve(&st->pair_sum, &st->pair_room, number, sizeof(*st->pair_sum))) {
 		query_fail(s, MAYFLY_E_MEMORY);
@@ -239,9 +240,9 @@ void strata_end(struct query_state *s)
 	if (!s->strata)
 		return;
 	free(s->strata->sample);
-	numbering_free(&s->strata->line);
+	interner_free(&s->strata->line);
 	free(s->strata->of_line);
-	numbering_free(&s->strata->pair);
+	interner_free(&s->strata->pair);
 	free(s->strata->pair_sum);
 	free(s->strata);
 	s->strata = NULL;

@@ -9,6 +9,8 @@
 
 #include <stdlib.h>
 
+#include "base/array.h"
+
 static bool push_place(struct query_state *s, struct query_path *p, uint32_t place)
 {
 	if (place == NONE || !array_reserve(&p->place, &p->room, p->places, sizeof(*p->place)))

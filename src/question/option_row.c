@@ -25,7 +25,7 @@ bool option_take_text(const struct given *given, void *to)
 bool option_take_file(const struct given *given, void *to)
 {
 	if (!*given->value)
-		return complain(given->complaint, "%s: the name is empty", given->option);
+		return error_say(given->error_line, "%s: the name is empty", given->option);
 	return option_take_text(given, to);
 }
 
@@ -45,17 +45,17 @@ static bool check_range(const struct given *given, uint64_t number, limit_text *
 		return true;
 	text(least, sizeof(least), (double)row->least);
 	if (!row->most)
-		return complain(given->complaint, "%s: '%s' is too small; the minimum is %s",
-				given->option, given->value, least);
-	return complain(given->complaint, "%s: '%s' is out of range: %s to %s", given->option,
-			given->value, least, text(most, sizeof(most), (double)row->most));
+		return error_say(given->error_line, "%s: '%s' is too small; the minimum is %s",
+				 given->option, given->value, least);
+	return error_say(given->error_line, "%s: '%s' is out of range: %s to %s", given->option,
+			 given->value, least, text(most, sizeof(most), (double)row->most));
 }
 
 bool option_take_bytes(const struct given *given, void *to)
 {
 	uint64_t *bytes = to;
 
-	if (!option_bytes(given->option, given->value, bytes, given->complaint))
+	if (!option_bytes(given->option, given->value, bytes, given->error_line))
 		return false;
 	return check_range(given, *bytes, text_bytes);
 }
@@ -64,7 +64,7 @@ bool option_take_time(const struct given *given, void *to)
 {
 	int64_t *ns = to;
 
-	if (!option_time(given->option, given->value, ns, given->complaint))
+	if (!option_time(given->option, given->value, ns, given->error_line))
 		return false;
 	return check_range(given, (uint64_t)*ns, text_duration);
 }
@@ -73,20 +73,20 @@ bool option_take_count(const struct given *given, void *to)
 {
 	size_t *count = to;
 
-	if (!option_count(given->option, given->value, count, given->complaint))
+	if (!option_count(given->option, given->value, count, given->error_line))
 		return false;
 	return check_range(given, *count, count_text);
 }
 
 bool option_take_pattern(const struct given *given, void *to)
 {
-	return pattern_add(to, given->option, given->value, given->complaint);
+	return pattern_add(to, given->option, given->value, given->error_line);
 }
 
 bool option_take_choice(const struct given *given, void *to)
 {
 	return option_choice(given->option, given->value, given->row->choices, to,
-			     given->complaint);
+			     given->error_line);
 }
 
 /* ---- the rows, one after the other ---- */
@@ -109,7 +109,7 @@ size_t option_rows_flatten(const struct option_row *rows, size_t base, struct fl
 }
 
 bool option_row_take(const struct flat_row *f, const char *said, const char *value, void *into,
-		     struct complaint *c)
+		     struct error_line *c)
 {
 	const struct given given = {f->row, said, value, c};
 	char *base = (char *)into + f->base;
@@ -120,7 +120,7 @@ bool option_row_take(const struct flat_row *f, const char *said, const char *val
 }
 
 bool option_rows_take(const struct option_row *rows, const char *name, const char *said,
-		      const char *value, void *into, struct complaint *c)
+		      const char *value, void *into, struct error_line *c)
 {
 	struct flat_row flat[MOST_OPTIONS];
 	size_t count = option_rows_flatten(rows, 0, flat, 0);

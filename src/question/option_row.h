@@ -29,10 +29,10 @@ struct given {
 	const struct option_row *row;
 	const char *option; /* as the user knows it, "--top", for messages */
 	const char *value;  /* NULL: without one */
-	struct complaint *complaint;
+	struct error_line *error_line;
 };
 
-/* Stores a value. `to` is the command's struct plus row->at. False: *given->complaint says why, or
+/* Stores a value. `to` is the command's struct plus row->at. False: *given->error_line says why, or
  * its text is empty and a line on stderr has said it. */
 typedef bool option_take(const struct given *given, void *to);
 
@@ -129,11 +129,11 @@ size_t option_rows_flatten(const struct option_row *rows, size_t base, struct fl
 			   size_t used);
 /* Has the row take a value; said: the option as the user knows it. */
 bool option_row_take(const struct flat_row *f, const char *said, const char *value, void *into,
-		     struct complaint *c);
+		     struct error_line *c);
 
 /* Takes a value that is not an option on the command line, so `given` is not set. False: it is none
  * of the rows (then the text of *c is empty), or the value is wrong. */
 bool option_rows_take(const struct option_row *rows, const char *name, const char *said,
-		      const char *value, void *into, struct complaint *c);
+		      const char *value, void *into, struct error_line *c);
 
 #endif

@@ -24,34 +24,35 @@ static bool whole_number(const char *text, uint64_t *value)
 	return *end == 0 && errno == 0;
 }
 
-bool option_bytes(const char *option, const char *text, uint64_t *bytes, struct complaint *c)
+bool option_bytes(const char *option, const char *text, uint64_t *bytes, struct error_line *c)
 {
 	return size_read(text, strlen(text), bytes) ||
-	       complain(c, "%s: '%s' is not a size; write bytes, or use K, M or G as in 512K",
-			option, text);
+	       error_say(c, "%s: '%s' is not a size; write bytes, or use K, M or G as in 512K",
+			 option, text);
 }
 
-bool option_time(const char *option, const char *text, int64_t *ns, struct complaint *c)
+bool option_time(const char *option, const char *text, int64_t *ns, struct error_line *c)
 {
 	return time_read(text, strlen(text), ns) ||
-	       complain(c,
-			"%s: '%s' is not a time; write seconds, or use ns, us, ms, s, m, h or d as "
-			"in 250ms",
-			option, text);
+	       error_say(
+		   c,
+		   "%s: '%s' is not a time; write seconds, or use ns, us, ms, s, m, h or d as "
+		   "in 250ms",
+		   option, text);
 }
 
-bool option_count(const char *option, const char *text, size_t *count, struct complaint *c)
+bool option_count(const char *option, const char *text, size_t *count, struct error_line *c)
 {
 	uint64_t value;
 
 	if (!whole_number(text, &value) || value > SIZE_MAX / 2)
-		return complain(c, "%s: '%s' is not a whole number", option, text);
+		return error_say(c, "%s: '%s' is not a whole number", option, text);
 	*count = (size_t)value;
 	return true;
 }
 
 bool option_choice(const char *option, const char *text, const char *const *choices, int *index,
-		   struct complaint *c)
+		   struct error_line *c)
 {
 	char list[256] = "", several[256] = "";
 	int found = -1, begin = 0;
@@ -75,29 +76,29 @@ bool option_choice(const char *option, const char *text, const char *const *choi
 		return true;
 	}
 	if (begin)
-		return complain(c, "%s: '%s' can be one of %s", option, text, several);
-	return complain(c, "%s: '%s' is none of %s", option, text, list);
+		return error_say(c, "%s: '%s' can be one of %s", option, text, several);
+	return error_say(c, "%s: '%s' is none of %s", option, text, list);
 }
 
-bool pattern_add(struct pattern *p, const char *option, const char *text, struct complaint *c)
+bool pattern_add(struct pattern *p, const char *option, const char *text, struct error_line *c)
 {
 	struct expression **grown = reallocarray(p->expression, p->count + 1, sizeof(*grown));
 	const char *why;
 
 	if (!grown)
-		return complain(c, "out of memory");
+		return error_say(c, "out of memory");
 	p->expression = grown;
 	grown[p->count] = expression_new(text, &why);
 	if (!grown[p->count])
-		return complain(c, "%s: '%.*s%s' is not a regular expression: %s", option,
-				LONGEST_SHOWN, text, strlen(text) > LONGEST_SHOWN ? "..." : "",
-				why);
+		return error_say(c, "%s: '%.*s%s' is not a regular expression: %s", option,
+				 LONGEST_SHOWN, text, strlen(text) > LONGEST_SHOWN ? "..." : "",
+				 why);
 	p->count++;
 	return true;
 }
 
 bool pattern_add_thread(struct pattern *p, const char *option, const char *text,
-			struct complaint *c)
+			struct error_line *c)
 {
 	char number[32];
 

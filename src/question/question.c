@@ -34,7 +34,7 @@ static bool take_moment(const struct given *given, void *to)
 	else if (strcmp(given->value, "end") == 0)
 		q->query.at_ns = MAYFLY_AT_END;
 	else
-		return option_time(given->option, given->value, &q->query.at_ns, given->complaint);
+		return option_time(given->option, given->value, &q->query.at_ns, given->error_line);
 	return true;
 }
 
@@ -47,10 +47,11 @@ bool question_take_by(const struct given *given, void *to)
 		q->query.by = MAYFLY_BY_LABEL;
 		q->query.label_key = given->value + strlen("label:");
 		return *q->query.label_key ||
-		       complain(given->complaint, "%s label: no key after the ':'", given->option);
+		       error_say(given->error_line, "%s label: no key after the ':'",
+				 given->option);
 	}
 	q->query.label_key = NULL;
-	if (!option_choice(given->option, given->value, by_names, &choice, given->complaint))
+	if (!option_choice(given->option, given->value, by_names, &choice, given->error_line))
 		return false;
 	q->query.by = (enum mayfly_by)choice;
 	return true;
@@ -66,10 +67,10 @@ static bool take_heaps(const struct given *given, void *to)
 		uint32_t named = heaps_named(at, length);
 
 		if (!named)
-			return complain(given->complaint,
-					"%s: '%.*s' is not one of malloc, ocaml, ocaml-minor, "
-					"ocaml-major, external, pool, pool-mapped, all",
-					given->option, (int)length, at);
+			return error_say(given->error_line,
+					 "%s: '%.*s' is not one of malloc, ocaml, ocaml-minor, "
+					 "ocaml-major, external, pool, pool-mapped, all",
+					 given->option, (int)length, at);
 		q->query.heaps |= named;
 		at += length;
 	} while (*at++);
@@ -78,7 +79,7 @@ static bool take_heaps(const struct given *given, void *to)
 
 static bool take_thread(const struct given *given, void *to)
 {
-	return pattern_add_thread(to, given->option, given->value, given->complaint);
+	return pattern_add_thread(to, given->option, given->value, given->error_line);
 }
 
 #define FROM_ROW                                                                                   \
@@ -180,7 +181,7 @@ static void set_matches(struct question *q)
 		q->query.fold = own_code_fold(&q->own);
 }
 
-bool question_check(struct question *question, struct complaint *c)
+bool question_check(struct question *question, struct error_line *c)
 {
 	struct mayfly_query *q = &question->query;
 
@@ -190,15 +191,15 @@ bool question_check(struct question *question, struct complaint *c)
 	if (question->at_given && !question->metric_given)
 		q->metric = MAYFLY_LIVE;
 	if (question->at_given && q->metric != MAYFLY_LIVE)
-		return complain(c,
-				"--at needs --metric live; it cannot be combined with --metric %s",
-				metric_names[q->metric]);
+		return error_say(c,
+				 "--at needs --metric live; it cannot be combined with --metric %s",
+				 metric_names[q->metric]);
 	if (q->from_ns >= q->to_ns)
-		return complain(c, "--from must be before --to");
+		return error_say(c, "--from must be before --to");
 	if (q->min_size > q->max_size)
-		return complain(c, "--min-size must not be above --max-size");
+		return error_say(c, "--min-size must not be above --max-size");
 	if (q->min_lifetime_ns > q->max_lifetime_ns)
-		return complain(c, "--min-lifetime must not be above --max-lifetime");
+		return error_say(c, "--min-lifetime must not be above --max-lifetime");
 	set_matches(question);
 	return true;
 }
@@ -215,7 +216,7 @@ void question_fit(struct question *q, const struct mayfly_info *info)
 #define ROUNDED 1.01
 
 bool question_is_in_time(const struct question *q, const struct mayfly_info *info,
-			 struct complaint *c)
+			 struct error_line *c)
 {
 	char at[FIGURE_TEXT], duration[FIGURE_TEXT];
 
@@ -223,9 +224,9 @@ bool question_is_in_time(const struct question *q, const struct mayfly_info *inf
 	    info->absent & MAYFLY_ABSENT_TIMES ||
 	    (double)q->query.at_ns <= ROUNDED * (double)info->duration_ns)
 		return true;
-	return complain(c, "--at %s is after the end of the trace, which is %s long",
-			text_duration(at, sizeof(at), (double)q->query.at_ns),
-			text_duration(duration, sizeof(duration), (double)info->duration_ns));
+	return error_say(c, "--at %s is after the end of the trace, which is %s long",
+			 text_duration(at, sizeof(at), (double)q->query.at_ns),
+			 text_duration(duration, sizeof(duration), (double)info->duration_ns));
 }
 
 const char *question_needs_blocks(const struct question *question)

@@ -5,7 +5,7 @@
  *
  *	OPTION_GROUP(question_filter_rows, struct settings, q),
  *	...
- *	if (question_check(&set.q, &complaint))
+ *	if (question_check(&set.q, &error_line))
  *		mayfly_query_run(trace, &set.q.query, &result);
  */
 #ifndef MAYFLY_QUESTION_H
@@ -44,7 +44,7 @@ void question_free(struct question *q);
 option_take question_take_by;
 /* After all options, before q->query is used: finds those that contradict one another: false, and
  * *c says which. q must stay where it is from now on. */
-bool question_check(struct question *q, struct complaint *c);
+bool question_check(struct question *q, struct error_line *c);
 
 /* When no metric was asked for, and the usual one is not known of this trace, another one. After
  * question_check(). */
@@ -53,7 +53,7 @@ void question_fit(struct question *q, const struct mayfly_info *info);
 /* Whether --at is a moment of the trace; false, and *c says how long the trace is. After
  * question_check(). */
 bool question_is_in_time(const struct question *q, const struct mayfly_info *info,
-			 struct complaint *c);
+			 struct error_line *c);
 
 /* The option that needs single blocks, which snapshots lack: "--by thread"; NULL: none. */
 const char *question_needs_blocks(const struct question *q);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/array.h"
 #include "base/interner.h"
 
 #define MAGIC	     0x4a695444u
@@ -21,8 +22,8 @@
 enum { CODE_LOAD, CODE_MOVE, DEBUG_INFO };
 
 struct dump {
-	struct numbering places; /* where code begins -> number in code[] */
-	struct jit_code *code;	 /* what is there now */
+	struct interner places; /* where code begins -> number in code[] */
+	struct jit_code *code;	/* what is there now */
 	size_t room;
 	struct jit_code lines; /* of the last DEBUG_INFO; only its lines */
 	void (*found)(void *context, const struct jit_code *code);
@@ -49,10 +50,9 @@ static bool add_code(struct dump *d, const struct jit_code *code)
 {
 	struct key key = {{code->start}};
 	bool fresh;
-	uint32_t number = numbering_of(&d->places, key, &fresh);
+	uint32_t number = interner_add(&d->places, key, &fresh);
 
-	if (number == NUMBERING_NONE ||
-	    !array_reserve(&d->code, &d->room, number, sizeof(*d->code)))
+	if (number == INTERNER_NONE || !array_reserve(&d->code, &d->room, number, sizeof(*d->code)))
 		return false;
 	d->code[number] = *code;
 	d->found(d->context, code);
@@ -96,8 +96,8 @@ static bool take_move(struct dump *d, const uint8_t *record, size_t size)
 	if (size < MOVE_BYTES)
 		return true;
 	key.word[0] = number_64(record + 32);
-	number = numbering_find(&d->places, key);
-	if (number == NUMBERING_NONE)
+	number = interner_find(&d->places, key);
+	if (number == INTERNER_NONE)
 		return true;
 	code = d->code[number];
 	code.start = number_64(record + 40);
@@ -147,7 +147,7 @@ bool jit_dump_read(const uint8_t *data, size_t size,
 		memory = take_record(&d, data + at, length);
 	}
 	free(d.code);
-	numbering_free(&d.places);
+	interner_free(&d.places);
 	return memory;
 }
 

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/interner.h"
+#include "base/array.h"
 #include "record/jit_dump.h"
 
 #define LONGEST_NAME 4096

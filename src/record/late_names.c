@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/interner.h"
+#include "base/array.h"
 #include "symbols/symbols.h"
 
 static bool add_locations(struct late_names *n, const struct symbol *list, size_t count)

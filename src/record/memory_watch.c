@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/interner.h"
+#include "base/array.h"
 #include "base/system/process_file.h"
 #include "base/system/clock.h"
 

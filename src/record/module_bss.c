@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/interner.h"
+#include "base/array.h"
 
 #define MOST_HEADERS 64
 #define MOST_MODULES 4096

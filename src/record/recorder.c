@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/system/clock.h"
-#include "base/interner.h"
+#include "base/array.h"
 #include "record/finalise.h"
 #include "record/jit_names.h"
 #include "record/machine.h"

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/interner.h"
+#include "base/array.h"
 #include "base/system/clock.h"
 
 #define MANY_TRACKS  16384u

@@ -9,8 +9,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "base/interner.h"
-
 char *record_name_with(const char *file, const char *tail)
 {
 	const char *base = spool_base_name(file), *dot = strrchr(base, '.');

@@ -14,7 +14,7 @@
 
 #include "format/columns.h"
 #include "format/events.h"
-#include "base/interner.h"
+#include "base/array.h"
 #include "record/spool_control.h"
 #include "record/spool_recorder.h"
 #include "symbols/debug_server.h"

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/interner.h"
+#include "base/array.h"
 
 static bool add_piece(struct pieces *list, char *spool, pid_t pid, unsigned long number,
 		      const struct spool_glance *g)

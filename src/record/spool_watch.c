@@ -16,7 +16,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "base/interner.h"
+#include "base/array.h"
 #include "record/spool_recorder.h"
 #include "base/system/clock.h"
 

@@ -10,7 +10,7 @@
 
 #include "base/system/clock.h"
 #include "base/system/process_file.h"
-#include "base/interner.h"
+#include "base/array.h"
 
 #define SECOND_NS    1000000000ll
 #define SHORTEST_NS  5000000ll

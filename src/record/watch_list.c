@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "base/interner.h"
+#include "base/array.h"
 #include "record/cgroup_limit.h"
 #include "base/system/process_file.h"
 #include "base/system/clock.h"

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "base/interner.h"
+#include "base/array.h"
 #include "format/spool_format.h"
 
 #define MOST_SIZE  ((uint64_t)1 << 47) /* no block of a real program is larger */

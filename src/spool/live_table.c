@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/interner.h"
+#include "base/array.h"
 
 #define LEAST_SIZE   64u
 #define LEAST_SHRINK 4096u /* blocks: a smaller table is not worth shrinking */

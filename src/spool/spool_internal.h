@@ -126,7 +126,7 @@ struct spool_stream {
 
 	struct stream_writer **writer;
 	size_t writers, writers_size;
-	struct numbering writer_numbers;
+	struct interner writer_numbers;
 	struct stream_writer **heap;
 	size_t heaped;
 
@@ -135,7 +135,7 @@ struct spool_stream {
 	size_t waiting_count;
 	struct stream_thread *thread;
 	size_t threads, threads_size;
-	struct numbering thread_tids;
+	struct interner thread_tids;
 	uint64_t *last_key; /* [tables' threads]: of the thread's latest allocation, 0 none */
 	size_t last_keys;
 

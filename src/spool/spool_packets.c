@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/interner.h"
+#include "base/array.h"
 #include "format/format.h"
 
 #define MOST_PACKET_BYTES  (1u << 30)

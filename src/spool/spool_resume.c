@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/interner.h"
+#include "base/array.h"
 #include "format/spool_format.h"
 #include "base/varint.h"
 #include "trace/read/cursor.h"

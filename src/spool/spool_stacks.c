@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "ocaml_events/ocaml_spelling.h"
-#include "base/interner.h"
+#include "base/array.h"
 
 #define MOST_RANGES                                                                                \
 	16384u /* beyond, modules are not looked up: only a damaged spool has so many              \

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/interner.h"
 
 /* ---- writers ---- */
@@ -16,11 +17,11 @@
 struct stream_writer *stream_find_writer(struct spool_stream *s, uint32_t number)
 {
 	struct key key = {{number}};
-	uint32_t index = numbering_find(&s->writer_numbers, key);
+	uint32_t index = interner_find(&s->writer_numbers, key);
 	struct stream_writer *w;
 	bool fresh;
 
-	if (index != NUMBERING_NONE)
+	if (index != INTERNER_NONE)
 		return s->writer[index];
 	if (s->writers == s->writers_size) {
 		struct stream_writer **bigger;
@@ -36,7 +37,7 @@ struct stream_writer *stream_find_writer(struct spool_stream *s, uint32_t number
 		s->heap = bigger;
 	}
 	w = calloc(1, sizeof(*w));
-	if (!w || numbering_of(&s->writer_numbers, key, &fresh) == NUMBERING_NONE) {
+	if (!w || interner_add(&s->writer_numbers, key, &fresh) == INTERNER_NONE) {
 		free(w);
 		return NULL;
 	}
@@ -56,8 +57,8 @@ static struct stream_thread *find_named(struct spool_stream *s, uint32_t tid)
 
 	if (!array_reserve(&s->thread, &s->threads_size, s->threads, sizeof(*s->thread)))
 		return NULL;
-	index = numbering_of(&s->thread_tids, (struct key){{tid}}, &fresh);
-	if (index == NUMBERING_NONE)
+	index = interner_add(&s->thread_tids, (struct key){{tid}}, &fresh);
+	if (index == INTERNER_NONE)
 		return NULL;
 	assert(index <= s->threads);
 	if (fresh)

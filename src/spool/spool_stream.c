@@ -460,10 +460,10 @@ void spool_stream_close(struct spool_stream *s)
 	stacks_free(&s->stacks);
 	live_free(&s->live);
 	free(s->writer);
-	numbering_free(&s->writer_numbers);
+	interner_free(&s->writer_numbers);
 	free(s->heap);
 	free(s->thread);
-	numbering_free(&s->thread_tids);
+	interner_free(&s->thread_tids);
 	free(s->last_key);
 	free(s->note);
 	free(s->ahead.slot);

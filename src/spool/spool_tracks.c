@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/interner.h"
+#include "base/array.h"
 #include "trace/track_kinds.h"
 
 #define MOST_NOTES	 262144u /* that may wait for their round */

@@ -4,6 +4,8 @@
 
 #include <assert.h>
 
+#include "base/array.h"
+
 void stream_note_key(struct spool_stream *s, const struct live_block *b)
 {
 	struct stream_marks *m = &s->marks;

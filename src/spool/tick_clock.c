@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/interner.h"
+#include "base/array.h"
 #include <mayfly/trace.h>
 
 #define DEFAULT_TICKS 2.5      /* per ns, when a spool says nothing better */

@@ -4,7 +4,7 @@
 
 #include "terminal/border.h"
 #include "terminal/terminal.h"
-#include "base/interner.h"
+#include "base/array.h"
 
 #include <langinfo.h>
 #include <math.h>

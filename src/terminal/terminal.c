@@ -31,7 +31,7 @@ static bool take_colour(const struct given *given, void *to)
 
 	(void)to;
 	if (given->value &&
-	    !option_choice(given->option, given->value, whens, &choice, given->complaint))
+	    !option_choice(given->option, given->value, whens, &choice, given->error_line))
 		return false;
 	colour = choice;
 	return true;

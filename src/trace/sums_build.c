@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/interner.h"
+#include "base/array.h"
 
 static bool more_places(struct sums_build *b, size_t nodes)
 {

@@ -15,8 +15,8 @@ static bool take_share(const struct given *given, void *to)
 	double share = strtod(given->value, &end);
 
 	if (end == given->value || *end || !(share >= 0 && share <= 1))
-		return complain(given->complaint, "%s: '%s' is not a share from 0 to 1",
-				given->option, given->value);
+		return error_say(given->error_line, "%s: '%s' is not a share from 0 to 1",
+				 given->option, given->value);
 	*(double *)to = share;
 	return true;
 }
@@ -80,7 +80,7 @@ static bool decode(char *text)
 
 /* A flag is "1"; a question's parameter without a value is an empty text. */
 static bool take_parameter(struct request *r, const struct flat_row *flat, size_t rows,
-			   const char *name, const char *value, struct complaint *c)
+			   const char *name, const char *value, struct error_line *c)
 {
 	for (size_t i = 0; i < rows; i++) {
 		const struct option_row *row = flat[i].row;
@@ -89,13 +89,13 @@ static bool take_parameter(struct request *r, const struct flat_row *flat, size_
 			continue;
 		if (!row->argument && strcmp(value, "1") != 0)
 			return strcmp(value, "0") == 0 ||
-			       complain(c, "%s: '%s' is neither 0 nor 1", name, value);
+			       error_say(c, "%s: '%s' is neither 0 nor 1", name, value);
 		return option_row_take(&flat[i], name, value, r, c);
 	}
-	return complain(c, "unknown parameter '%s'", name);
+	return error_say(c, "unknown parameter '%s'", name);
 }
 
-static bool take_parameters(struct request *r, char *list, struct complaint *c)
+static bool take_parameters(struct request *r, char *list, struct error_line *c)
 {
 	struct flat_row flat[MOST_OPTIONS];
 	size_t rows = option_rows_flatten(request_rows, 0, flat, 0);
@@ -112,7 +112,7 @@ static bool take_parameters(struct request *r, char *list, struct complaint *c)
 		if (equals)
 			*equals = 0;
 		if (!decode(list) || (equals && !decode(equals + 1)))
-			return complain(c, "a parameter is not encoded as in a URL");
+			return error_say(c, "a parameter is not encoded as in a URL");
 		if (!take_parameter(r, flat, rows, list, equals ? equals + 1 : "", c))
 			return false;
 	}
@@ -120,7 +120,7 @@ static bool take_parameters(struct request *r, char *list, struct complaint *c)
 }
 
 bool request_parse(struct request *r, const struct view *view, const char *request,
-		   struct complaint *c)
+		   struct error_line *c)
 {
 	char *parameters;
 
@@ -133,7 +133,7 @@ bool request_parse(struct request *r, const struct view *view, const char *reque
 	question_init(&r->q);
 	r->text = strdup(request);
 	if (!r->text)
-		return complain(c, "out of memory");
+		return error_say(c, "out of memory");
 	r->name = r->text;
 	parameters = strchr(r->text, '?');
 	if (parameters)

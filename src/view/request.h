@@ -34,7 +34,7 @@ enum request_merge { REQUEST_MERGE_NONE, REQUEST_MERGE_FUNCTION, REQUEST_MERGE_L
 
 /* False: *c says what is wrong. request_free() in both cases. */
 bool request_parse(struct request *r, const struct view *view, const char *request,
-		   struct complaint *c);
+		   struct error_line *c);
 void request_free(struct request *r);
 
 #endif

@@ -123,7 +123,7 @@ static void answer(struct request *r, struct view_answer *a)
 
 void view_ask(const struct view *view, const char *request, struct view_answer *a)
 {
-	struct complaint c = {0};
+	struct error_line c = {0};
 	struct request r;
 
 	*a = (struct view_answer){0};

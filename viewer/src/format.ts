@@ -50,7 +50,7 @@ export function percentText(part: number, whole: number): string {
 }
 
 /** How sure a figure is, which decides how it is shown. */
-export type Sureness =
+export type Confidence =
 	| "nothing" // no sample: "< 1.5 MiB"
 	| "few" // "≤ 3.8 MiB"
 	| "range" // "1.1..6.2 MiB"
@@ -61,7 +61,7 @@ function halfInterval(f: Figure): number {
 	return (f.high - f.low) / 2;
 }
 
-export function sureness(f: Figure | null, samples: number): Sureness {
+export function confidence(f: Figure | null, samples: number): Confidence {
 	if (!f) return "nothing";
 	if (!(f.estimate > 0)) return f.high > 0 ? "nothing" : "exact";
 	if (f.stderr <= 0) return "exact";
@@ -78,7 +78,7 @@ function rangeText(low: number, high: number): string {
 /** What an import does not have is a dash. */
 export function valueText(f: Figure | null, samples: number): string {
 	if (!f) return "–";
-	switch (sureness(f, samples)) {
+	switch (confidence(f, samples)) {
 	case "nothing":
 		return `<\u00a0${bytesText(f.high)}`;
 	case "few":
@@ -93,7 +93,7 @@ export function valueText(f: Figure | null, samples: number): string {
 
 /** "±18 %", or "" where the value itself says how sure it is. */
 export function errorText(f: Figure | null, samples: number): string {
-	if (!f || sureness(f, samples) !== "good") return "";
+	if (!f || confidence(f, samples) !== "good") return "";
 	const percent = (100 * halfInterval(f)) / f.estimate;
 	if (percent < 0.05) return "";
 	return `±${fixed(percent, percent < 0.95 ? 1 : 0)}\u00a0%`;
@@ -127,7 +127,7 @@ export function countsText(e: Estimate): string {
 
 /** An estimate in a sentence. */
 export function estimateText(e: Estimate): string {
-	if (!e.bytes || sureness(e.bytes, e.samples) !== "few") return figureText(e.bytes, e.samples);
+	if (!e.bytes || confidence(e.bytes, e.samples) !== "few") return figureText(e.bytes, e.samples);
 	return `at most ${bytesText(e.bytes.high)}, ${plural(e.samples, "sample")}`;
 }
 

@@ -45,7 +45,7 @@ static bool percent_value(const char *where, const char *text, double *value)
 /* "10M", or a plain number for blocks; "+10%": more than in the baseline. */
 static bool set_value(struct limit *limit, const char *text)
 {
-	struct complaint c = {0};
+	struct error_line c = {0};
 	size_t blocks;
 	uint64_t bytes;
 
@@ -130,7 +130,7 @@ static bool bad_line(const char *where, const char *what, const char *word)
 /* The pattern is the rest of the line. */
 static bool set_function(struct limit *limit, char *rest)
 {
-	struct complaint c = {0};
+	struct error_line c = {0};
 	struct pattern *pattern;
 
 	rest += strspn(rest, " \t");

@@ -33,7 +33,7 @@ struct leaks {
 
 static bool take_suppressions(const struct given *given, void *to)
 {
-	given->complaint->failed = true;
+	given->error_line->failed = true;
 	return suppressions_add_file(to, given->value);
 }
 

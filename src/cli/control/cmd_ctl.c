@@ -108,11 +108,11 @@ static int print_status(const struct ctl *c)
 
 static int set_interval(struct ctl *c, const char *value)
 {
-	struct complaint complaint = {0};
+	struct error_line error_line = {0};
 	uint64_t bytes;
 
-	if (!option_bytes("interval", value, &bytes, &complaint))
-		return cli_usage("%s", complaint.text);
+	if (!option_bytes("interval", value, &bytes, &error_line))
+		return cli_usage("%s", error_line.text);
 	if (bytes < 1u << LEAST_LOG2 || bytes > 1ull << SPOOL_INTERVAL_MAX_LOG2)
 		return cli_usage("interval: '%s' is not from 8 bytes to 1 TiB", value);
 	if (c->control.header->mode == SPOOL_EXACT)
@@ -235,31 +235,31 @@ static bool make_folder(const char *path)
 	       cli_fail("%s: is not a folder", path);
 }
 
-static int snapshot_one(struct ctl *c, const struct carrier *carrier, const char *folder)
+static int snapshot_one(struct ctl *c, const struct recorded_process *process, const char *folder)
 {
 	char *path;
 	int status;
 
-	if (asprintf(&path, "%s/%s-%ld.mayfly", folder, c->all, (long)carrier->pid) < 0)
+	if (asprintf(&path, "%s/%s-%ld.mayfly", folder, c->all, (long)process->pid) < 0)
 		return cli_error("out of memory");
 	status = snapshot_write(c->spool, path, c->force);
 	if (status == CLI_OK)
-		printf("%ld %s\n", (long)carrier->pid, path);
+		printf("%ld %s\n", (long)process->pid, path);
 	free(path);
 	return status;
 }
 
-static int steer_found(struct ctl *c, const struct carrier *carrier, enum ctl_action action,
-		       const char *value)
+static int steer_found(struct ctl *c, const struct recorded_process *process,
+		       enum ctl_action action, const char *value)
 {
 	int status;
 
-	c->spool = carrier->spool;
+	c->spool = process->spool;
 	if (action == CTL_SNAPSHOT)
-		return snapshot_one(c, carrier, c->output);
+		return snapshot_one(c, process, c->output);
 	status = steer(c, action, value);
 	if (status == CLI_OK && action != CTL_STATUS)
-		printf("%ld %s\n", (long)carrier->pid, action_names[action]);
+		printf("%ld %s\n", (long)process->pid, action_names[action]);
 	return status;
 }
 
@@ -267,20 +267,20 @@ static int steer_found(struct ctl *c, const struct carrier *carrier, enum ctl_ac
 static int steer_all(struct ctl *c, enum ctl_action action, const char *value)
 {
 	int status = CLI_OK;
-	struct carriers found;
+	struct recorded_processes found;
 	bool failed = false;
 
-	if (!carriers_find(&found, c->all))
+	if (!recorded_processes_find(&found, c->all))
 		status = cli_error("out of memory");
 	else if (!found.count)
 		status = cli_error("no process that is recorded is called '%s'", c->all);
 	else if (action == CTL_SNAPSHOT && !make_folder(c->output))
 		status = CLI_FAILED;
 	for (size_t i = 0; status == CLI_OK && i < found.count; i++)
-		if (steer_found(c, &found.carrier[i], action, value) != CLI_OK)
+		if (steer_found(c, &found.process[i], action, value) != CLI_OK)
 			failed = true;
 
-	carriers_free(&found);
+	recorded_processes_free(&found);
 	return status == CLI_OK && failed ? CLI_FAILED : status == CLI_OK ? cli_finish() : status;
 }
 

@@ -13,7 +13,7 @@
 #include "ocaml_events/eventlog.h"
 #include "convert/export/memtrace_write.h"
 #include "convert/import/memtrace_read.h"
-#include "base/interner.h"
+#include "base/array.h"
 #include "trace/read/sums.h"
 
 #include <getopt.h>

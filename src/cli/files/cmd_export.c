@@ -64,7 +64,7 @@ static bool take_to(const struct given *given, void *to)
 	if (isdigit((unsigned char)*given->value)) {
 		x->q.window_given = true;
 		return option_rows_take(question_window_rows, "to", given->option, given->value,
-					&x->q, given->complaint);
+					&x->q, given->error_line);
 	}
 	x->format = export_find(given->value);
 	return x->format || unknown_format(given->value);

@@ -16,7 +16,7 @@
 #include "cli/input/open_trace.h"
 #include "cli/option_table.h"
 #include "cli/target.h"
-#include "base/interner.h"
+#include "base/array.h"
 #include "record/late_names.h"
 #include "spool/spool_packets.h"
 #include "symbols/debug_server.h"

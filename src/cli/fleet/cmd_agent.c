@@ -24,6 +24,8 @@
 #include "fleet/host/host_turns.h"
 #include "fleet/host/notify.h"
 #include "cli/option_table.h"
+#include "base/array.h"
+#include "base/hash.h"
 #include "base/interner.h"
 #include "base/system/clock.h"
 
@@ -107,14 +109,14 @@ static bool is_spool_name(const char *name)
 
 static struct key key_of(const char *path, ino_t inode)
 {
-	return (struct key){{numbering_text(path), inode}};
+	return (struct key){{hash_string(path), inode}};
 }
 
 /* What is known before the folders are looked into. */
 struct known {
-	struct numbering spools; /* by path and inode */
-	struct numbering owners; /* by user */
-	uint32_t *owned;	 /* how many spools each of them has */
+	struct interner spools; /* by path and inode */
+	struct interner owners; /* by user */
+	uint32_t *owned;	/* how many spools each of them has */
 	size_t room;
 };
 
@@ -122,9 +124,9 @@ struct known {
 static uint32_t *owned_by(struct known *k, uid_t owner)
 {
 	bool new;
-	uint32_t number = numbering_of(&k->owners, (struct key){{owner}}, &new);
+	uint32_t number = interner_add(&k->owners, (struct key){{owner}}, &new);
 
-	if (number == NUMBERING_NONE ||
+	if (number == INTERNER_NONE ||
 	    !array_reserve_filled(&k->owned, &k->room, number, sizeof(*k->owned), 0))
 		return NULL;
 	return &k->owned[number];
@@ -189,8 +191,8 @@ static bool look_into(struct host *h, const char *folder, struct known *known)
 			continue;
 		if (asprintf(&path, "%s/%s", folder, d->d_name) < 0)
 			break;
-		number = numbering_find(&known->spools, key_of(path, d->d_ino));
-		if (number != NUMBERING_NONE)
+		number = interner_find(&known->spools, key_of(path, d->d_ino));
+		if (number != INTERNER_NONE)
 			h->process[number]->seen = true;
 		else
 			good = add_found(h, known, path, d->d_ino);
@@ -229,7 +231,7 @@ static bool look_at_folders(struct host *h)
 		uint32_t *owned = owned_by(&known, h->process[i]->owner);
 
 		h->process[i]->seen = false;
-		good = owned && numbering_of(&known.spools, key, &new) != NUMBERING_NONE;
+		good = owned && interner_add(&known.spools, key, &new) != INTERNER_NONE;
 		if (good)
 			++*owned;
 		if (!new) /* a folder that changed while it was read may have one twice */
@@ -237,8 +239,8 @@ static bool look_at_folders(struct host *h)
 	}
 	for (size_t i = 0; good && i < h->config.folders; i++)
 		good = look_into(h, h->config.folder[i], &known);
-	numbering_free(&known.spools);
-	numbering_free(&known.owners);
+	interner_free(&known.spools);
+	interner_free(&known.owners);
 	free(known.owned);
 	if (good)
 		drop_unseen(h);
@@ -255,7 +257,7 @@ static void remove_spool(struct host_process *p)
 	int error, fd = host_rights_open(p->path, &owner, &inode, &error);
 
 	if (fd >= 0 && inode == p->inode && unlink(p->path))
-		host_process_complain(p, strerror(errno));
+		host_process_error(p, strerror(errno));
 	host_rights_close(fd);
 }
 

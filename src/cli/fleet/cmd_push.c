@@ -117,7 +117,7 @@ static bool connect_to(const struct push_command *p, struct push_to *to)
 	if (!server_address(p->to, &to->url))
 		return false;
 	if (to->url.kind != SERVER_CLICKHOUSE)
-		return (to->face = face_connect(&to->url, &p->login)) != NULL;
+		return (to->collector = collector_connect(&to->url, &p->login)) != NULL;
 	to->c = fleet_connect(p->to, &p->login, &to->url);
 	return to->c && (fleet_schema_check(to->c, &to->url, &failure, why) ||
 			 cli_fail("%s: %s", to->url.shown, why));
@@ -141,7 +141,7 @@ static int push(struct push_command *p, char **named, int count)
 	}
 	clickhouse_close(to.c);
 	known_stacks_forget(&known);
-	face_close(to.face);
+	collector_close(to.collector);
 	return status;
 }
 

@@ -20,7 +20,7 @@
 #include "cli/cli.h"
 #include "cli/input/ongoing.h"
 #include "fleet/push/push_said.h"
-#include "base/interner.h"
+#include "base/array.h"
 #include "record/live_trace.h"
 #include "base/system/process_file.h"
 #include "base/system/clock.h"
@@ -106,12 +106,12 @@ static bool is_number(const char *text)
 
 static bool follow_called(struct rounds *r, const char *name)
 {
-	struct carriers found;
-	bool good = carriers_find(&found, name);
+	struct recorded_processes found;
+	bool good = recorded_processes_find(&found, name);
 
 	for (size_t i = 0; good && i < found.count; i++)
-		good = follow(r, found.carrier[i].spool, found.carrier[i].pid);
-	carriers_free(&found);
+		good = follow(r, found.process[i].spool, found.process[i].pid);
+	recorded_processes_free(&found);
 	return good;
 }
 

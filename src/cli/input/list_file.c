@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "terminal/message.h"
-#include "base/interner.h"
+#include "base/array.h"
 
 #define MOST_BYTES ((size_t)16 << 20)
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processes that carry the agent: see carriers.h. */
+/* Processes that carry the agent: see recorded_processes.h. */
 #include "cli/input/recorded_processes.h"
 
 #include <dirent.h>
@@ -9,7 +9,7 @@
 
 #include "answer/trace_names.h"
 #include "cli/input/ongoing.h"
-#include "base/interner.h"
+#include "base/array.h"
 #include "base/system/process_file.h"
 #include "record/spool_watch.h"
 
@@ -74,21 +74,21 @@ static bool is_called(pid_t pid, const char *program, const char *name)
 }
 
 /* Takes the spool over. */
-static bool add(struct carriers *c, pid_t pid, const char *command, char *spool)
+static bool add(struct recorded_processes *c, pid_t pid, const char *command, char *spool)
 {
-	struct carrier found = {.pid = pid, .command = strdup(command), .spool = spool};
+	struct recorded_process found = {.pid = pid, .command = strdup(command), .spool = spool};
 
 	if (!found.command ||
-	    !array_reserve(&c->carrier, &c->room, c->count, sizeof(*c->carrier))) {
+	    !array_reserve(&c->process, &c->room, c->count, sizeof(*c->process))) {
 		free(found.command);
 		free(spool);
 		return false;
 	}
-	c->carrier[c->count++] = found;
+	c->process[c->count++] = found;
 	return true;
 }
 
-static bool look_at(struct carriers *c, pid_t pid, const char *name)
+static bool look_at(struct recorded_processes *c, pid_t pid, const char *name)
 {
 	char command[COMMAND_BYTES], program[COMMAND_BYTES], *spool;
 	const char *why;
@@ -105,18 +105,18 @@ static bool look_at(struct carriers *c, pid_t pid, const char *name)
 
 static int by_pid(const void *a, const void *b)
 {
-	const struct carrier *x = a, *y = b;
+	const struct recorded_process *x = a, *y = b;
 
 	return (x->pid > y->pid) - (x->pid < y->pid);
 }
 
-bool carriers_find(struct carriers *c, const char *name)
+bool recorded_processes_find(struct recorded_processes *c, const char *name)
 {
 	DIR *dir = opendir("/proc");
 	struct dirent *d;
 	bool good = true;
 
-	*c = (struct carriers){0};
+	*c = (struct recorded_processes){0};
 	while (dir && good && (d = readdir(dir))) {
 		pid_t pid = d->d_name[0] >= '1' && d->d_name[0] <= '9' ? atoi(d->d_name) : 0;
 
@@ -125,16 +125,16 @@ bool carriers_find(struct carriers *c, const char *name)
 	if (dir)
 		closedir(dir);
 	if (c->count)
-		qsort(c->carrier, c->count, sizeof(*c->carrier), by_pid);
+		qsort(c->process, c->count, sizeof(*c->process), by_pid);
 	return good;
 }
 
-void carriers_free(struct carriers *c)
+void recorded_processes_free(struct recorded_processes *c)
 {
 	for (size_t i = 0; i < c->count; i++) {
-		free(c->carrier[i].command);
-		free(c->carrier[i].spool);
+		free(c->process[i].command);
+		free(c->process[i].spool);
 	}
-	free(c->carrier);
-	*c = (struct carriers){0};
+	free(c->process);
+	*c = (struct recorded_processes){0};
 }

@@ -279,10 +279,10 @@ static bool is_key(const char *setting, size_t length, const char *key)
 static bool setting_taken(const char *option, const char *said, const char *value,
 			  struct record_command *c)
 {
-	struct complaint complaint = {0};
+	struct error_line error_line = {0};
 
-	return option_rows_take(record_rows, option, said, value, c, &complaint) ||
-	       cli_refuse("%s", complaint.text);
+	return option_rows_take(record_rows, option, said, value, c, &error_line) ||
+	       cli_refuse("%s", error_line.text);
 }
 
 /* Also of those settings that the recorder gives instead, so that a mistake is never passed over. */

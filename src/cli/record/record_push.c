@@ -29,7 +29,7 @@ static bool take_word(const struct given *given, void *to)
 	struct record_push *p = to;
 
 	if (p->words + 2 > RECORD_PUSH_MOST)
-		return complain(given->complaint, "%s: there are too many", given->option);
+		return error_say(given->error_line, "%s: there are too many", given->option);
 	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++)
 		if (!strcmp(given->option, options[i].option))
 			p->word[p->words++] = options[i].word;

@@ -42,12 +42,12 @@ static bool take_when(const struct given *given, void *to)
 	const char *wanted = watch_rule_parse(given->value, &rule, &at);
 
 	if (wanted)
-		return complain(given->complaint, "%s '%s': %s was expected %s%s; such as %s",
-				given->option, given->value, wanted,
-				given->value[at] ? "at " : "at the end", given->value + at,
-				WATCH_EXAMPLES);
+		return error_say(given->error_line, "%s '%s': %s was expected %s%s; such as %s",
+				 given->option, given->value, wanted,
+				 given->value[at] ? "at " : "at the end", given->value + at,
+				 WATCH_EXAMPLES);
 	return watch_list_add(&w->list, given->value, &rule) ||
-	       complain(given->complaint, "out of memory");
+	       error_say(given->error_line, "out of memory");
 }
 
 static bool take_do(const struct given *given, void *to)
@@ -55,10 +55,10 @@ static bool take_do(const struct given *given, void *to)
 	struct when *w = to;
 
 	if (!w->list.count)
-		return complain(given->complaint, "%s: write it after the --when that it is for",
-				given->option);
+		return error_say(given->error_line, "%s: write it after the --when that it is for",
+				 given->option);
 	return option_choice(given->option, given->value, action_names,
-			     &w->list.rule[w->list.count - 1].action, given->complaint);
+			     &w->list.rule[w->list.count - 1].action, given->error_line);
 }
 
 const struct option_row when_rows[] = {

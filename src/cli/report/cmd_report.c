@@ -132,7 +132,7 @@ static bool take_by(const struct given *given, void *to)
 		return true;
 	}
 	if (strncmp(given->value, "label:", strlen("label:")) != 0 &&
-	    !option_choice(given->option, given->value, by_words, &choice, given->complaint))
+	    !option_choice(given->option, given->value, by_words, &choice, given->error_line))
 		return false;
 	if (strcmp(given->value, "tree") == 0)
 		return set_view(r, VIEW_TREE);
@@ -149,7 +149,7 @@ static bool take_histogram(const struct given *given, void *to)
 
 	if (!set_view(r, VIEW_HISTOGRAM) ||
 	    !option_choice(given->option, given->value, given->row->choices, &choice,
-			   given->complaint))
+			   given->error_line))
 		return false;
 	r->classes = choice == 0 ? MAYFLY_BY_SIZE : MAYFLY_BY_LIFETIME;
 	return true;
@@ -290,7 +290,7 @@ static bool view_fits(struct report *r)
 static bool set_sort(struct report *r)
 {
 	bool spans = r->view == VIEW_SPANS || r->view == VIEW_EVENTS;
-	struct complaint c = {0};
+	struct error_line c = {0};
 	int choice;
 
 	if (!r->sort)

@@ -116,13 +116,13 @@ int report_print_callers(struct report *r)
 {
 	struct function_choice choice = {.name = r->function};
 	struct pattern pattern = {0};
-	struct complaint complaint = {""};
+	struct error_line error_line = {""};
 	struct calls_around *c;
 	int error, status;
 
 	if (!trace_has_function(r->file.trace, r->function)) {
-		if (!pattern_add(&pattern, report_views[r->view].option, r->function, &complaint))
-			return cli_usage("%s", complaint.text);
+		if (!pattern_add(&pattern, report_views[r->view].option, r->function, &error_line))
+			return cli_usage("%s", error_line.text);
 		choice.pattern = pattern_match(&pattern);
 	}
 	error = calls_around_run(r->file.trace, &r->q.query, function_choice_match(&choice), &c);

@@ -85,7 +85,7 @@ static void print_estimate(const struct report *r, const char *name,
 
 	text_estimate(text, sizeof(text), o->utf8, e);
 	text_count(blocks, sizeof(blocks), e->blocks.estimate);
-	if (figure_sureness(&e->bytes, e->samples) <= FIGURE_FEW ||
+	if (figure_confidence(&e->bytes, e->samples) <= FIGURE_FEW ||
 	    r->file.info->absent & MAYFLY_ABSENT_BLOCKS)
 		print_field(o, name, "%s%s", text, meaning);
 	else

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "answer/by_label.h"
-#include "answer/passing.h"
+#include "answer/pass_through.h"
 #include "answer/trace_facts.h"
 #include "answer/text_format.h"
 #include "cli/trace_fields.h"
@@ -110,7 +110,7 @@ static void print_answer_title(const struct report *r, const struct mayfly_resul
 	char metric[256], figure[128], samples[64] = "";
 
 	report_metric_text(metric, sizeof(metric), r, result->time_ns);
-	if (figure_sureness(&e->bytes, e->samples) != FIGURE_FEW &&
+	if (figure_confidence(&e->bytes, e->samples) != FIGURE_FEW &&
 	    !(r->file.info->absent & MAYFLY_ABSENT_BLOCKS))
 		snprintf(samples, sizeof(samples), ", %" PRIu64 " %s%s", count,
 			 exact ? "block" : "sample", count == 1 ? "" : "s");
@@ -292,7 +292,7 @@ bool report_put_estimate(struct table *t, const struct report *r, const struct m
 {
 	char percent[FIGURE_TEXT] = "";
 
-	if (figure_sureness(&e->bytes, e->samples) >= FIGURE_RANGE)
+	if (figure_confidence(&e->bytes, e->samples) >= FIGURE_RANGE)
 		text_percent(percent, sizeof(percent), e->bytes.estimate, whole->bytes.estimate);
 	return report_put_figure(t, r, e) && table_cell(t, percent);
 }
@@ -339,7 +339,7 @@ static bool put_row_cells(struct table *t, const struct report *r, const struct 
 {
 	const struct mayfly_estimate *first = sorted_by(&r->q.query, row);
 	const struct mayfly_estimate *second = first == &row->self ? &row->total : &row->self;
-	bool few = row_sureness(&r->q.query, row) < FIGURE_RANGE;
+	bool few = row_confidence(&r->q.query, row) < FIGURE_RANGE;
 	char text[NAME_BYTES];
 
 	text_bar(text, sizeof(text), &r->out, few ? 0 : first->bytes.estimate,
@@ -426,7 +426,7 @@ static void print_stack_title(const struct report *r, size_t number,
 	text_count_value(blocks, sizeof(blocks), &e->blocks, count);
 	if (!r->exact)
 		snprintf(samples, sizeof(samples), ", %" PRIu64 " %s", count, samples_word(count));
-	if (figure_sureness(&e->bytes, e->samples) < FIGURE_RANGE)
+	if (figure_confidence(&e->bytes, e->samples) < FIGURE_RANGE)
 		snprintf(line, sizeof(line), "%3zu. %s", number, figure);
 	else if (r->file.info->absent & MAYFLY_ABSENT_BLOCKS)
 		snprintf(line, sizeof(line), "%3zu. %s, %s", number, figure, percent);
@@ -519,17 +519,17 @@ static bool collapses(const struct report *r)
 	       (r->q.query.by == MAYFLY_BY_FUNCTION || r->q.query.by == MAYFLY_BY_LINE);
 }
 
-#define NAMED_PASSING 3
+#define NAMED_PASS_THROUGH 3
 
 /* "3 more pass nearly all of it on: main, run, start (--all shows them)" */
-static void print_passing(const struct report *r, const struct mayfly_result *result,
-			  const bool *passing, size_t count)
+static void print_pass_through(const struct report *r, const struct mayfly_result *result,
+			       const bool *pass_through, size_t count)
 {
 	char names[512] = "", key[NAME_BYTES], fitted[128];
 	size_t named = 0;
 
-	for (size_t i = 0; i < result->rows && named < NAMED_PASSING; i++) {
-		if (!passing[i])
+	for (size_t i = 0; i < result->rows && named < NAMED_PASS_THROUGH; i++) {
+		if (!pass_through[i])
 			continue;
 		report_row_key(key, sizeof(key), r, &result->row[i]);
 		text_append(names, sizeof(names), "%s%s", named++ ? ", " : "",
@@ -546,16 +546,16 @@ bool report_show_answer(const struct report *r, const struct mayfly_result *resu
 {
 	struct rank_options options = report_rank_options(r, top);
 	struct ranking ranking;
-	bool printed = true, *passing = NULL;
+	bool printed = true, *pass_through = NULL;
 	int error = 0;
 
 	if (collapses(r))
-		passing = find_passing(r->file.trace, &r->q.query, result, &error);
+		pass_through = find_pass_through(r->file.trace, &r->q.query, result, &error);
 	if (error)
 		return false;
-	options.skip = passing;
+	options.skip = pass_through;
 	if (!rank_rows(&r->q.query, result, options, &ranking)) {
-		free(passing);
+		free(pass_through);
 		return false;
 	}
 	print_answer_title(r, result);
@@ -568,9 +568,9 @@ bool report_show_answer(const struct report *r, const struct mayfly_result *resu
 			printed = report_print_table(r, result, &ranking);
 		print_unshown(r, &ranking);
 		if (ranking.skipped)
-			print_passing(r, result, passing, ranking.skipped);
+			print_pass_through(r, result, pass_through, ranking.skipped);
 	}
-	free(passing);
+	free(pass_through);
 	free(ranking.row);
 	return printed;
 }

@@ -80,7 +80,7 @@ static void node_cells(const struct drawing *d, uint32_t node, char cell[3][FIGU
 	text_figure_value(cell[0], FIGURE_TEXT, &e->bytes, e->samples);
 	text_figure_error(cell[1], FIGURE_TEXT, d->r->out.utf8, &e->bytes, e->samples);
 	cell[2][0] = 0;
-	if (figure_sureness(&e->bytes, e->samples) >= FIGURE_RANGE)
+	if (figure_confidence(&e->bytes, e->samples) >= FIGURE_RANGE)
 		text_percent(cell[2], FIGURE_TEXT, e->bytes.estimate, d->c->all.bytes.estimate);
 }
 

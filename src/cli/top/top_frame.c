@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/interner.h"
+#include "base/array.h"
 
 static void add_text(struct top_frame *f, enum style style, const char *text)
 {

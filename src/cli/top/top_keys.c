@@ -119,7 +119,7 @@ static void set_filter(struct top_view *v, const char *text)
 {
 	struct question *q = &v->t->r.q;
 	struct pattern focus = {0};
-	struct complaint c = {0};
+	struct error_line c = {0};
 
 	if (*text && !pattern_add(&focus, "the filter", text, &c)) {
 		say(v, "%s", c.text);

@@ -21,9 +21,10 @@ static uint64_t live_of(const struct spool_header *h)
 	return live > 0 ? (uint64_t)live : 0;
 }
 
-static bool put_carrier(struct table *t, const void *context, size_t row)
+static bool put_process(struct table *t, const void *context, size_t row)
 {
-	const struct carrier *c = &((const struct carriers *)context)->carrier[row];
+	const struct recorded_process *c =
+	    &((const struct recorded_processes *)context)->process[row];
 	char pid[32], live[FIGURE_TEXT] = "-", samples[32] = "-", mode[FIGURE_TEXT] = "exact";
 	static char command[NAME_BYTES];
 	struct spool_control control;
@@ -46,7 +47,7 @@ static bool put_carrier(struct table *t, const void *context, size_t row)
 	return good;
 }
 
-static int print_table(const struct carriers *c)
+static int print_table(const struct recorded_processes *c)
 {
 	static const struct column columns[] = {
 	    {"PID", true, 0, STYLE_BOLD, false},	  {"STATE", false, 2, STYLE_PLAIN, false},
@@ -63,13 +64,13 @@ static int print_table(const struct carriers *c)
 		return cli_finish();
 	}
 	if (!table_print_rows(&o, columns, sizeof(columns) / sizeof(*columns), c->count,
-			      put_carrier, c))
+			      put_process, c))
 		return cli_error("out of memory");
 	print_wrapped(&o, STYLE_DIM, 0, "'mayfly top PID' shows one of them.");
 	return cli_finish();
 }
 
-static int print_json(const struct carriers *c)
+static int print_json(const struct recorded_processes *c)
 {
 	struct json j = json_document();
 
@@ -78,13 +79,13 @@ static int print_json(const struct carriers *c)
 		struct spool_control control;
 		const struct spool_header *h;
 
-		if (spool_control_open(&control, c->carrier[i].spool, false))
+		if (spool_control_open(&control, c->process[i].spool, false))
 			continue;
 		h = control.header;
 		json_object(&j, NULL);
-		json_integer(&j, "pid", c->carrier[i].pid);
-		json_text(&j, "command", c->carrier[i].command);
-		json_text(&j, "spool", c->carrier[i].spool);
+		json_integer(&j, "pid", c->process[i].pid);
+		json_text(&j, "command", c->process[i].command);
+		json_text(&j, "spool", c->process[i].spool);
 		json_text(&j, "state", spool_state_word(h));
 		json_text(&j, "mode", has_live(h) ? "sampled" : "exact");
 		json_unsigned_or_null(&j, "interval_bytes", has_live(h), spool_interval(h));
@@ -99,13 +100,13 @@ static int print_json(const struct carriers *c)
 
 int top_print_list(const struct top *t)
 {
-	struct carriers c;
+	struct recorded_processes c;
 	int status;
 
-	if (!carriers_find(&c, NULL))
+	if (!recorded_processes_find(&c, NULL))
 		status = cli_error("out of memory");
 	else
 		status = t->r.json ? print_json(&c) : print_table(&c);
-	carriers_free(&c);
+	recorded_processes_free(&c);
 	return status;
 }

@@ -16,14 +16,14 @@
 
 /* ---- which one ---- */
 
-static bool several(const struct carriers *c, const char *name)
+static bool several(const struct recorded_processes *c, const char *name)
 {
 	char numbers[256] = "";
 	size_t used = 0;
 
 	for (size_t i = 0; i < c->count && used < sizeof(numbers) - 32; i++)
 		used += (size_t)snprintf(numbers + used, sizeof(numbers) - used, "%s%d",
-					 i ? ", " : "", (int)c->carrier[i].pid);
+					 i ? ", " : "", (int)c->process[i].pid);
 	return cli_fail("%zu processes are called '%s' (%s); name one by its number", c->count,
 			name, numbers);
 }
@@ -32,16 +32,16 @@ static bool several(const struct carriers *c, const char *name)
  * stderr. */
 static bool find_by_name(const char *name, char **spool)
 {
-	struct carriers c;
-	bool good = carriers_find(&c, name) || cli_fail("out of memory");
+	struct recorded_processes c;
+	bool good = recorded_processes_find(&c, name) || cli_fail("out of memory");
 
 	if (good && c.count > 1)
 		good = several(&c, name);
 	if (good && c.count == 1) {
-		*spool = c.carrier[0].spool;
-		c.carrier[0].spool = NULL;
+		*spool = c.process[0].spool;
+		c.process[0].spool = NULL;
 	}
-	carriers_free(&c);
+	recorded_processes_free(&c);
 	return good;
 }
 

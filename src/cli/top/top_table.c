@@ -170,7 +170,7 @@ static void put_value(struct top_frame *f, const struct top *t, const struct may
 static void put_share(struct top_frame *f, const struct top *t, const struct mayfly_estimate *e)
 {
 	const struct mayfly_estimate *whole = &t->facts.of[t->facts.sorted]->total;
-	bool known = figure_sureness(&e->bytes, e->samples) >= FIGURE_RANGE;
+	bool known = figure_confidence(&e->bytes, e->samples) >= FIGURE_RANGE;
 	char text[FIGURE_TEXT] = "", bar[BAR_COLUMNS * 4 + 1];
 
 	if (f->o->width >= PERCENT_FROM) {

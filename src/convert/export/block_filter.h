@@ -9,7 +9,7 @@
 
 #include <mayfly/trace.h>
 
-#include "base/interner.h"
+#include "base/rank_set.h"
 
 struct block_filter {
 	const struct mayfly_trace *trace;

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/interner.h"
 
 #define NEEDED	   1u /* flag: blocks come from the node or its descendants */
@@ -13,9 +14,9 @@
 struct making {
 	struct call_tree *tree;
 	struct shown_stacks *stacks;
-	struct numbering children; /* number + 1: the node */
-	uint32_t *of;		   /* node of the trace -> node of this tree */
-	uint8_t *flags;		   /* of the trace's nodes */
+	struct interner children; /* number + 1: the node */
+	uint32_t *of;		  /* node of the trace -> node of this tree */
+	uint8_t *flags;		  /* of the trace's nodes */
 	bool by_file;
 };
 
@@ -30,8 +31,8 @@ static uint32_t child_of(struct making *m, uint32_t parent, const struct shown_l
 
 	if (!array_reserve(&t->node, &t->capacity, t->count, sizeof(*t->node)))
 		return CALL_NONE;
-	number = numbering_of(&m->children, key, &is_new);
-	if (number == NUMBERING_NONE)
+	number = interner_add(&m->children, key, &is_new);
+	if (number == INTERNER_NONE)
 		return CALL_NONE;
 	if (is_new)
 		t->node[t->count++] = (struct call_node){
@@ -135,7 +136,7 @@ int call_tree_make(struct call_tree *t, struct shown_stacks *s, struct stack_sum
 	}
 	free(m.of);
 	free(m.flags);
-	numbering_free(&m.children);
+	interner_free(&m.children);
 	return made ? 0 : MAYFLY_E_MEMORY;
 }
 

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/interner.h"
+#include "base/array.h"
 #include "query/query.h"
 
 /* Stacks repeat: their text is cached in the slot (node modulo CACHE_SLOTS). */

@@ -23,7 +23,8 @@
 #include "answer/trace_names.h"
 #include "answer/shown_stacks.h"
 #include "base/bytes.h"
-#include "base/interner.h"
+#include "base/array.h"
+#include "base/rank_set.h"
 
 #include <errno.h>
 #include <inttypes.h>

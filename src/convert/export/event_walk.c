@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "convert/export/exports.h"
+#include "base/array.h"
 #include "base/interner.h"
 #include "trace/track_kinds.h"
 
@@ -278,10 +279,10 @@ static struct key key_of(uint64_t flow)
 static bool count_flow(struct track_survey *s, uint64_t flow)
 {
 	bool is_new = false, full = s->flows.count >= FLOWS_MOST;
-	uint32_t number = full ? numbering_find(&s->flows, key_of(flow))
-			       : numbering_of(&s->flows, key_of(flow), &is_new);
+	uint32_t number = full ? interner_find(&s->flows, key_of(flow))
+			       : interner_add(&s->flows, key_of(flow), &is_new);
 
-	if (number == NUMBERING_NONE)
+	if (number == INTERNER_NONE)
 		return full;
 	if (!array_reserve(&s->flow, &s->flow_room, number, sizeof(*s->flow)))
 		return false;
@@ -327,14 +328,14 @@ void track_survey_end(struct track_survey *s)
 {
 	free(s->thread);
 	free(s->flow);
-	numbering_free(&s->flows);
+	interner_free(&s->flows);
 	*s = (struct track_survey){0};
 }
 
 enum flow_step track_survey_flow(struct track_survey *s, uint64_t flow)
 {
-	uint32_t number = numbering_find(&s->flows, key_of(flow));
-	struct survey_flow *f = number == NUMBERING_NONE ? NULL : &s->flow[number];
+	uint32_t number = interner_find(&s->flows, key_of(flow));
+	struct survey_flow *f = number == INTERNER_NONE ? NULL : &s->flow[number];
 
 	if (!f || f->events < 2)
 		return FLOW_NONE;

@@ -107,7 +107,7 @@ const struct open_span *event_walk_inside(const struct event_walk *w, uint32_t t
 struct track_survey {
 	uint64_t events;  /* the number of events of the walk */
 	uint32_t *thread; /* type -> the only thread with values, SURVEY_NONE or SURVEY_MANY */
-	struct numbering flows;
+	struct interner flows;
 	struct survey_flow *flow; /* by number */
 	size_t flow_room;
 };

@@ -25,7 +25,7 @@
 #include <string.h>
 
 #include "flamegraph_script.h"
-#include "base/interner.h"
+#include "base/hash.h"
 #include "query/calls_tree.h"
 
 #define WIDTH	    1200.0 /* without a script; with it, the window's width */
@@ -116,7 +116,7 @@ static uint32_t node_module(const struct flamegraph *f, uint32_t node)
 /* Adjacent frames of one module differ a little. */
 static double lightness_of(uint32_t name)
 {
-	return .70 + .13 * (double)(numbering_mix(name) % 64) / 63;
+	return .70 + .13 * (double)(hash_mix(name) % 64) / 63;
 }
 
 static bool number_modules(struct flamegraph *f)

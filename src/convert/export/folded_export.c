@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-#include "base/interner.h"
+#include "base/array.h"
 
 struct folding {
 	const struct shown_stacks *stacks;

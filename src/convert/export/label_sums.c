@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "convert/export/block_filter.h"
 #include "query/peak.h"
 #include "query/query.h"
@@ -56,8 +57,8 @@ static int label_sums_add_block(void *context, const struct mayfly_event *e, boo
 	    !block_filter_keeps_lifetime(&a->filter,
 					 freed ? free_ns - e->alloc_time_ns : INT64_MAX))
 		return 0;
-	number = numbering_of(&l->pairs, key, &is_new);
-	if (number == NUMBERING_NONE || !array_reserve(&l->sum, &l->room, number, sizeof(*l->sum)))
+	number = interner_add(&l->pairs, key, &is_new);
+	if (number == INTERNER_NONE || !array_reserve(&l->sum, &l->room, number, sizeof(*l->sum)))
 		return MAYFLY_E_MEMORY;
 	if (is_new)
 		l->sum[l->count++] = (struct label_sum){.node = e->node, .set = e->labels};
@@ -112,7 +113,7 @@ int label_sums_begin(struct label_sums *l, const struct mayfly_trace *trace,
 void label_sums_end(struct label_sums *l)
 {
 	free(l->sum);
-	numbering_free(&l->pairs);
+	interner_free(&l->pairs);
 }
 
 const struct label_sum *label_sums_of(struct label_sums *l, uint32_t node, size_t *count)

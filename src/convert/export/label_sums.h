@@ -27,7 +27,7 @@ struct label_sums {
 	struct label_sum *sum; /* by ascending node, then set */
 	size_t count, room;
 	size_t at; /* position of label_sums_of() */
-	struct numbering pairs;
+	struct interner pairs;
 };
 
 /* asked: the queries of the columns, whose answers are in `sums`. 0 or a negative enum

@@ -24,7 +24,7 @@
 #include "convert/export/curve.h"
 #include "convert/out.h"
 #include "answer/shown_stacks.h"
-#include "base/interner.h"
+#include "base/array.h"
 
 #include <inttypes.h>
 #include <math.h>

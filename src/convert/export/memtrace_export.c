@@ -22,6 +22,7 @@
 #include "convert/export/exports.h"
 #include "convert/export/memtrace_write.h"
 #include "convert/export/thread_domains.h"
+#include "base/array.h"
 #include "base/interner.h"
 #include "ocaml_events/ocaml_spelling.h"
 
@@ -44,7 +45,7 @@ struct export
 	bool kept;  /* rate and samples are the trace's */
 	uint32_t heaps;
 
-	struct numbering codes; /* a code's number is its frame */
+	struct interner codes; /* a code's number is its frame */
 
 	int64_t *stack; /* codes of last_node's stack, main first */
 	size_t stack_size, depth;
@@ -80,9 +81,9 @@ static int memtrace_number_frames(struct export *x)
 		bool is_new;
 
 		if (!code || (code >= CODE_MADE_UP && (uint64_t)(code - CODE_MADE_UP) < frames) ||
-		    numbering_find(&x->codes, key_of(code)) != NUMBERING_NONE)
+		    interner_find(&x->codes, key_of(code)) != INTERNER_NONE)
 			code = CODE_MADE_UP + (int64_t)i;
-		if (numbering_of(&x->codes, key_of(code), &is_new) == NUMBERING_NONE)
+		if (interner_add(&x->codes, key_of(code), &is_new) == INTERNER_NONE)
 			return MAYFLY_E_MEMORY;
 	}
 	return 0;
@@ -131,7 +132,7 @@ static const struct memtrace_location *locate(void *context, int64_t code, size_
 {
 	struct export *x = context;
 	const struct mayfly_frame *f =
-	    mayfly_trace_frame(x->trace, numbering_find(&x->codes, key_of(code)));
+	    mayfly_trace_frame(x->trace, interner_find(&x->codes, key_of(code)));
 	const struct mayfly_module *m = f ? mayfly_trace_module(x->trace, f->module) : NULL;
 
 	*count = 0;
@@ -415,7 +416,7 @@ int memtrace_from_trace(const struct mayfly_trace *trace, const char *purpose, u
 
 	memtrace_writer_free(x.writer);
 	thread_domains_free(&x.domains);
-	numbering_free(&x.codes);
+	interner_free(&x.codes);
 	free(x.stack);
 	free(x.left_out);
 	free(x.location);

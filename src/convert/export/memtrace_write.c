@@ -449,7 +449,7 @@ static size_t common_prefix(const struct domain *d, const int64_t *stack, size_t
 
 static int remember_stack(struct domain *d, const int64_t *stack, size_t from, size_t depth)
 {
-	/* Not array_reserve(): the OCaml package has this file without base/interner.c. */
+	/* Not array_reserve(): the OCaml package has this file without base/array.c. */
 	if (depth > d->last_size) {
 		size_t size = depth + depth / 2 + 64;
 		int64_t *bigger = realloc(d->last, size * sizeof(*bigger));

@@ -24,6 +24,7 @@
 
 #include "answer/trace_names.h"
 #include "convert/export/otlp_fields.h"
+#include "base/array.h"
 #include "base/interner.h"
 
 /* https://opentelemetry.io/docs/specs/semconv/ */
@@ -39,9 +40,9 @@ struct otlp_values {
 struct otlp {
 	struct profile_samples samples;
 	struct texts strings, values; /* values: of attributes, which hold them themselves */
-	struct numbering functions, attributes, stacks;
-	struct numbering paths; /* a path is the number of the one towards the root, and a frame */
-	struct numbering rows;	/* of values: stack and set */
+	struct interner functions, attributes, stacks;
+	struct interner paths; /* a path is the number of the one towards the root, and a frame */
+	struct interner rows;  /* of values: stack and set */
 	struct otlp_values *value;
 	size_t room;
 	uint32_t *location; /* by index of the shown frame; 0: not made yet */
@@ -75,12 +76,12 @@ static uint32_t otlp_string(struct otlp *o, const char *text)
 }
 
 /* A number for a key, from 1; *is_new: its item has to be made. */
-static uint32_t number_from_1(struct otlp *o, struct numbering *n, struct key key, bool *is_new)
+static uint32_t number_from_1(struct otlp *o, struct interner *n, struct key key, bool *is_new)
 {
-	uint32_t number = numbering_of(n, key, is_new);
+	uint32_t number = interner_add(n, key, is_new);
 
-	o->failed |= number == NUMBERING_NONE;
-	*is_new &= number != NUMBERING_NONE;
+	o->failed |= number == INTERNER_NONE;
+	*is_new &= number != INTERNER_NONE;
 	return number + 1;
 }
 
@@ -246,10 +247,10 @@ static int take_sample(void *context, const struct profile_sample *sample)
 	struct otlp *o = context;
 	uint32_t stack = otlp_stack(o, sample);
 	bool is_new;
-	uint32_t row = numbering_of(&o->rows, (struct key){{1, stack, sample->set}}, &is_new);
+	uint32_t row = interner_add(&o->rows, (struct key){{1, stack, sample->set}}, &is_new);
 	struct otlp_values *v;
 
-	if (o->failed || row == NUMBERING_NONE ||
+	if (o->failed || row == INTERNER_NONE ||
 	    !array_reserve_filled(&o->value, &o->room, row, sizeof(*o->value), 0))
 		return MAYFLY_E_MEMORY;
 	v = &o->value[row];
@@ -480,11 +481,11 @@ int export_otlp(const struct mayfly_trace *trace, const struct export_options *o
 	profile_samples_end(&o.samples);
 	texts_free(&o.strings);
 	texts_free(&o.values);
-	numbering_free(&o.functions);
-	numbering_free(&o.attributes);
-	numbering_free(&o.stacks);
-	numbering_free(&o.paths);
-	numbering_free(&o.rows);
+	interner_free(&o.functions);
+	interner_free(&o.attributes);
+	interner_free(&o.stacks);
+	interner_free(&o.paths);
+	interner_free(&o.rows);
 	bytes_free(&o.dictionary);
 	bytes_free(&o.message);
 	bytes_free(&o.part);

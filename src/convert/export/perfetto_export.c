@@ -33,6 +33,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/interner.h"
 #include "base/varint.h"
 
@@ -76,7 +77,7 @@ struct perfetto {
 	struct texts names;  /* of types, categories and fields: number + 1 is the iid */
 	uint8_t *name_known; /* for each: bits for the fields of InternedData that have it */
 	size_t name_room;
-	struct numbering counters; /* pairs of type and thread */
+	struct interner counters; /* pairs of type and thread */
 };
 
 /* ---- packets ---- */
@@ -673,8 +674,8 @@ static void perfetto_put_count(struct perfetto *p, const struct mayfly_track_eve
 
 	if (!track_counter_value(p->trace, e, &value))
 		return;
-	number = numbering_of(&p->counters, key, &is_new);
-	if (number == NUMBERING_NONE) {
+	number = interner_add(&p->counters, key, &is_new);
+	if (number == INTERNER_NONE) {
 		perfetto_fail(p, MAYFLY_E_MEMORY);
 		return;
 	}
@@ -776,7 +777,7 @@ static void end_perfetto(struct perfetto *p)
 	track_survey_end(&p->survey);
 	texts_free(&p->names);
 	free(p->name_known);
-	numbering_free(&p->counters);
+	interner_free(&p->counters);
 	for (size_t i = 0; i < sizeof(p->heap) / sizeof(p->heap[0]); i++)
 		free(p->heap[i].dumped);
 }

@@ -15,7 +15,7 @@
 
 #include "convert/export/protobuf.h"
 #include "answer/shown_stacks.h"
-#include "base/interner.h"
+#include "base/rank_set.h"
 
 struct perfetto_stacks {
 	struct shown_stacks shown;

@@ -38,7 +38,7 @@ struct zip {
 struct pprof {
 	struct profile_samples samples;
 	struct texts strings;
-	struct numbering functions;
+	struct interner functions;
 	uint8_t *used; /* for each frame, then for each special location */
 	struct bytes message, part, line;
 	struct zip zip;
@@ -185,9 +185,9 @@ static uint32_t function_id(struct pprof *p, const struct shown_line *line)
 {
 	struct key key = {{1, line->name, line->file}};
 	bool is_new;
-	uint32_t number = numbering_of(&p->functions, key, &is_new);
+	uint32_t number = interner_add(&p->functions, key, &is_new);
 
-	if (number == NUMBERING_NONE && !p->zip.error)
+	if (number == INTERNER_NONE && !p->zip.error)
 		p->zip.error = MAYFLY_E_MEMORY;
 	return number + 1;
 }
@@ -350,7 +350,7 @@ int export_pprof(const struct mayfly_trace *trace, const struct export_options *
 	deflateEnd(&p->zip.stream);
 	profile_samples_end(&p->samples);
 	texts_free(&p->strings);
-	numbering_free(&p->functions);
+	interner_free(&p->functions);
 	bytes_free(&p->message);
 	bytes_free(&p->part);
 	bytes_free(&p->line);

@@ -22,8 +22,8 @@
 struct speedscope {
 	struct shown_stacks stacks;
 	struct call_tree tree;
-	struct numbering frames; /* by name and file */
-	uint32_t *frame_of;	 /* node of the tree -> frame */
+	struct interner frames; /* by name and file */
+	uint32_t *frame_of;	/* node of the tree -> frame */
 	struct out out;
 };
 
@@ -38,8 +38,8 @@ static bool speedscope_number_frames(struct speedscope *s)
 		const struct call_node *n = &s->tree.node[i];
 		struct key key = {{1, n->name, n->file}};
 
-		s->frame_of[i] = numbering_of(&s->frames, key, &is_new);
-		if (s->frame_of[i] == NUMBERING_NONE)
+		s->frame_of[i] = interner_add(&s->frames, key, &is_new);
+		if (s->frame_of[i] == INTERNER_NONE)
 			return false;
 	}
 	return true;
@@ -179,7 +179,7 @@ int export_speedscope(const struct mayfly_trace *trace, const struct export_opti
 	written = out_end(&s.out);
 	shown_end(&s.stacks);
 	call_tree_free(&s.tree);
-	numbering_free(&s.frames);
+	interner_free(&s.frames);
 	free(s.frame_of);
 	return error ? error : written;
 }

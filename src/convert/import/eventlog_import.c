@@ -43,7 +43,7 @@ struct eventlog_input {
 	struct trace_writer *writer;
 	struct type *type[EVENTLOG_LISTS]; /* EVENTLOG_NUMBERS of each */
 	uint32_t flush_type, value_name, events_name, category;
-	struct numbering processes; /* a pid and lane's number is its thread */
+	struct interner processes; /* a pid and lane's number is its thread */
 	int64_t last_ns;
 
 	/* Requests not yet written. */
@@ -131,8 +131,8 @@ static int find_thread(struct eventlog_input *c, const struct eventlog_event *e,
 	char text[32];
 	bool is_new;
 
-	*thread = numbering_of(&c->processes, key, &is_new);
-	if (*thread == NUMBERING_NONE)
+	*thread = interner_add(&c->processes, key, &is_new);
+	if (*thread == INTERNER_NONE)
 		return MAYFLY_E_MEMORY;
 	if (!is_new)
 		return 0;
@@ -337,7 +337,7 @@ int eventlog_import(const void *data, size_t size, const struct import_options *
 	    allocate(&c) ? eventlog_convert(&c, options, sink, context, report) : MAYFLY_E_MEMORY;
 	trace_writer_free_all(c.writer);
 	recording_free(c.tables);
-	numbering_free(&c.processes);
+	interner_free(&c.processes);
 	for (int i = 0; i < EVENTLOG_LISTS; i++)
 		free(c.type[i]);
 	eventlog_close(c.log);

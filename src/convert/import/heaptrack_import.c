@@ -90,7 +90,7 @@ struct heaptrack_input {
 	uint32_t *module; /* string -> module of the tables */
 	size_t module_room;
 
-	struct numbering addresses;
+	struct interner addresses;
 	struct pointer *pointer; /* of each */
 	size_t pointer_room;
 
@@ -392,8 +392,8 @@ static int add_pointer(struct heaptrack_input *c, uint64_t address, struct point
 
 	if (error)
 		return error;
-	number = numbering_of(&c->addresses, (struct key){{1, address}}, &is_new);
-	if (number == NUMBERING_NONE)
+	number = interner_add(&c->addresses, (struct key){{1, address}}, &is_new);
+	if (number == INTERNER_NONE)
 		return MAYFLY_E_MEMORY;
 	*pointer = &c->pointer[number];
 	return is_new ? budget_spend(&c->budget, ADDRESS_COST) : 0;
@@ -418,8 +418,8 @@ static int alloc_pointer(struct heaptrack_input *c, const char *at)
 
 static int free_pointer(struct heaptrack_input *c, uint64_t address)
 {
-	uint32_t number = numbering_find(&c->addresses, (struct key){{1, address}});
-	struct pointer *p = number == NUMBERING_NONE ? NULL : &c->pointer[number];
+	uint32_t number = interner_find(&c->addresses, (struct key){{1, address}});
+	struct pointer *p = number == INTERNER_NONE ? NULL : &c->pointer[number];
 
 	if (!p || !p->live) {
 		c->unmatched++;
@@ -632,7 +632,7 @@ static void free_all(struct heaptrack_input *c)
 	free(c->live);
 	free(c->module);
 	free(c->pointer);
-	numbering_free(&c->addresses);
+	interner_free(&c->addresses);
 }
 
 int heaptrack_import(const void *data, size_t size, const struct import_options *options,

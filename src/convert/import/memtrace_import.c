@@ -26,7 +26,8 @@
 
 #include "convert/import/import_tables.h"
 #include "format/format.h"
-#include "base/interner.h"
+#include "base/array.h"
+#include "base/hash.h"
 #include "ocaml_events/ocaml_spelling.h"
 
 #define WORD_BYTES   8 /* of rates in traces */
@@ -315,7 +316,7 @@ static int memtrace_add(struct memtrace_input *c, const struct memtrace_event *e
 
 static size_t memtrace_import_find_id(const struct memtrace_input *c, int64_t id)
 {
-	size_t at = numbering_mix((uint64_t)id) & (c->by_id_size - 1);
+	size_t at = hash_mix((uint64_t)id) & (c->by_id_size - 1);
 
 	while (c->by_id[at] && c->block[c->by_id[at] - 1].id != id)
 		at = (at + 1) & (c->by_id_size - 1);

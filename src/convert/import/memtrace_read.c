@@ -25,6 +25,7 @@
 #include <string.h>
 
 #include "convert/memtrace_format.h"
+#include "base/array.h"
 #include "base/interner.h"
 
 /* Far deeper than real stacks; in a damaged file each byte can add 85 frames. */
@@ -98,7 +99,7 @@ struct memtrace_reader {
 
 	struct memtrace_location *location;
 	size_t locations, locations_size;
-	struct numbering codes;
+	struct interner codes;
 	struct meaning *meaning; /* of each code */
 	size_t meanings_size;
 
@@ -182,9 +183,9 @@ static struct key key_of(int64_t code)
 const struct memtrace_location *memtrace_locate(const struct memtrace_reader *r, int64_t code,
 						size_t *count)
 {
-	uint32_t number = numbering_find(&r->codes, key_of(code));
+	uint32_t number = interner_find(&r->codes, key_of(code));
 
-	*count = number == NUMBERING_NONE ? 0 : r->meaning[number].count;
+	*count = number == INTERNER_NONE ? 0 : r->meaning[number].count;
 	return *count ? r->location + r->meaning[number].first : NULL;
 }
 
@@ -203,7 +204,7 @@ static int define(struct memtrace_reader *r, int64_t code, size_t count)
 	bool is_new;
 
 	if (!array_reserve(&r->meaning, &r->meanings_size, r->codes.count, sizeof(*m)) ||
-	    (number = numbering_of(&r->codes, key_of(code), &is_new)) == NUMBERING_NONE)
+	    (number = interner_add(&r->codes, key_of(code), &is_new)) == INTERNER_NONE)
 		return memtrace_read_fail(r, MAYFLY_E_MEMORY, "");
 	m = &r->meaning[number];
 	if (is_new) {
@@ -772,7 +773,7 @@ void memtrace_close(struct memtrace_reader *r)
 	free(r->domain_of);
 	free(r->location);
 	free(r->meaning);
-	numbering_free(&r->codes);
+	interner_free(&r->codes);
 	free(r);
 }
 

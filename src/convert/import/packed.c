@@ -9,7 +9,7 @@
 #include <zlib.h>
 #include <zstd.h>
 
-#include "base/interner.h"
+#include "base/array.h"
 
 #define WINDOW_LOG 27 /* the largest window of zstd's levels; larger ones need an option */
 #define GZIP_BITS  (15 + 16)

@@ -14,6 +14,7 @@
 #include "fleet/database/ask_rows.h"
 #include "fleet/ask/fleet_groups.h"
 #include "fleet/ask/fleet_moments.h"
+#include "base/array.h"
 #include "base/interner.h"
 
 #define TRIES 3
@@ -60,13 +61,13 @@ struct fetch {
 	struct point *point;
 	size_t points, point_room;
 	struct part part;
-	struct bytes asked;		 /* the rows that a question is about */
-	unsigned day[2];		 /* if they are moments: the first and the last one's */
-	struct numbering stacks, frames; /* by number in the database */
-	struct numbering modules;	 /* by path */
-	struct stack *stack;		 /* by number in `stacks` */
-	uint32_t *frame;		 /* of the trace, by number in `frames` */
-	uint32_t *path;			 /* frames of all stacks, as numbers in `frames` */
+	struct bytes asked;		/* the rows that a question is about */
+	unsigned day[2];		/* if they are moments: the first and the last one's */
+	struct interner stacks, frames; /* by number in the database */
+	struct interner modules;	/* by path */
+	struct stack *stack;		/* by number in `stacks` */
+	uint32_t *frame;		/* of the trace, by number in `frames` */
+	uint32_t *path;			/* frames of all stacks, as numbers in `frames` */
 	size_t stack_room, frame_room, path_length, path_room;
 };
 
@@ -113,7 +114,7 @@ static bool ask(struct fetch *f, ask_rows_take *take, const char *columns, const
 	return good;
 }
 
-static void ask_about(struct fetch *f, const struct numbering *ids)
+static void ask_about(struct fetch *f, const struct interner *ids)
 {
 	f->asked.used = 0;
 	for (size_t i = 0; i < ids->count; i++)
@@ -126,9 +127,9 @@ static uint32_t module_of(struct fetch *f, uint32_t path)
 {
 	struct recording_module fresh = {.path = path, .to_ns = INT64_MAX};
 	bool new;
-	uint32_t number = path ? numbering_of(&f->modules, (struct key){{path}}, &new) : 0;
+	uint32_t number = path ? interner_add(&f->modules, (struct key){{path}}, &new) : 0;
 
-	if (!path || number == NUMBERING_NONE)
+	if (!path || number == INTERNER_NONE)
 		return RECORDING_NONE;
 	return new ? recording_module(f->profile.tables, &fresh) : number;
 }
@@ -138,7 +139,7 @@ static bool take_frame(void *context, struct row_binary *r)
 {
 	struct fetch *f = context;
 	struct recording *t = f->profile.tables;
-	uint32_t number = numbering_find(&f->frames, (struct key){{row_binary_fixed(r, 8)}});
+	uint32_t number = interner_find(&f->frames, (struct key){{row_binary_fixed(r, 8)}});
 	struct recording_location place = {0};
 	uint32_t module, frame;
 	uint64_t address;
@@ -148,7 +149,7 @@ static bool take_frame(void *context, struct row_binary *r)
 	place.line = (uint32_t)row_binary_fixed(r, 4);
 	module = module_of(f, take_string(r, t));
 	address = row_binary_fixed(r, 8);
-	if (number == NUMBERING_NONE)
+	if (number == INTERNER_NONE)
 		return true;
 	frame = recording_frame(t, MAYFLY_FRAME_CODE, module,
 				place.function ? (uint64_t)1 << 62 | number : address);
@@ -176,19 +177,19 @@ static bool fetch_frames(struct fetch *f)
 static bool take_stack(void *context, struct row_binary *r)
 {
 	struct fetch *f = context;
-	uint32_t number = numbering_find(&f->stacks, (struct key){{row_binary_fixed(r, 8)}});
+	uint32_t number = interner_find(&f->stacks, (struct key){{row_binary_fixed(r, 8)}});
 	size_t depth = row_binary_length(r, 8);
 	bool new;
 
-	if (number != NUMBERING_NONE) {
+	if (number != INTERNER_NONE) {
 		f->stack[number].first = f->path_length;
 		f->stack[number].depth = (uint32_t)depth;
 	}
 	for (size_t i = 0; i < depth; i++) {
 		uint32_t frame =
-		    numbering_of(&f->frames, (struct key){{row_binary_fixed(r, 8)}}, &new);
+		    interner_add(&f->frames, (struct key){{row_binary_fixed(r, 8)}}, &new);
 
-		if (frame == NUMBERING_NONE ||
+		if (frame == INTERNER_NONE ||
 		    !array_reserve(&f->path, &f->path_room, f->path_length, sizeof(*f->path)))
 			return no_memory(f);
 		f->path[f->path_length++] = frame;
@@ -232,7 +233,7 @@ static struct point *point_of(struct fetch *f, uint32_t number, uint32_t step)
 {
 	struct stack *stack;
 
-	if (number == NUMBERING_NONE ||
+	if (number == INTERNER_NONE ||
 	    !array_reserve_filled(&f->stack, &f->stack_room, number, sizeof(*f->stack), 0))
 		return NULL;
 	stack = &f->stack[number];
@@ -251,7 +252,7 @@ static bool take_sum(void *context, struct row_binary *r)
 	struct fetch *f = context;
 	double square = f->processes * f->processes;
 	bool new;
-	uint32_t number = numbering_of(&f->stacks, (struct key){{row_binary_fixed(r, 8)}}, &new);
+	uint32_t number = interner_add(&f->stacks, (struct key){{row_binary_fixed(r, 8)}}, &new);
 	struct point *p = point_of(f, number, f->part.step);
 	struct sum_error *error;
 
@@ -319,13 +320,13 @@ static bool fetch_part(struct fetch *f)
 static bool take_choice(void *context, struct row_binary *r)
 {
 	struct fetch *f = context;
-	uint32_t number = numbering_find(&f->stacks, (struct key){{row_binary_fixed(r, 8)}});
+	uint32_t number = interner_find(&f->stacks, (struct key){{row_binary_fixed(r, 8)}});
 	double bytes, blocks;
 
 	for (size_t i = 0; i < ERROR_SUMS; i++) {
 		bytes = row_binary_real(r) / f->processes;
 		blocks = row_binary_real(r) / f->processes;
-		if (number != NUMBERING_NONE) {
+		if (number != INTERNER_NONE) {
 			f->stack[number].error[i].choice_bytes = bytes;
 			f->stack[number].error[i].choice_blocks = blocks;
 		}
@@ -507,9 +508,9 @@ static bool describe(struct fetch *f, const char *name)
 static void end(struct fetch *f)
 {
 	heap_profile_end(&f->profile);
-	numbering_free(&f->modules);
-	numbering_free(&f->frames);
-	numbering_free(&f->stacks);
+	interner_free(&f->modules);
+	interner_free(&f->frames);
+	interner_free(&f->stacks);
 	bytes_free(&f->asked);
 	fleet_moments_free(&f->moments);
 	free(f->point);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "fleet/database/ask_rows.h"
-#include "base/interner.h"
+#include "base/array.h"
 
 /*
  * Nested queries, from the innermost: the windows that count, processes, hosts, groups. No name is that of

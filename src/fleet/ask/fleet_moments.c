@@ -9,7 +9,7 @@
 
 #include "fleet/database/ask_rows.h"
 #include "fleet/database/fleet_rollup.h"
-#include "base/interner.h"
+#include "base/array.h"
 
 #define STEPS_MOST    1000
 #define STEPS_FITTING 60

@@ -13,7 +13,7 @@
 #include "terminal/message.h"
 #include "terminal/interval.h"
 #include "fleet/http/server_url.h"
-#include "base/interner.h"
+#include "base/array.h"
 #include "format/spool_format.h"
 #include "base/units.h"
 #include "question/option_values.h"
@@ -32,14 +32,14 @@ struct reading {
 	enum section section;
 	size_t line;
 	uint32_t given, rule_given; /* a bit for each key of the section */
-	struct complaint complaint;
+	struct error_line error_line;
 };
 
 /* ---- values ---- */
 
 static bool wrong_memory(struct reading *r)
 {
-	return complain(&r->complaint, "out of memory");
+	return error_say(&r->error_line, "out of memory");
 }
 
 static bool take_text(struct reading *r, const char *value, char **to)
@@ -50,8 +50,9 @@ static bool take_text(struct reading *r, const char *value, char **to)
 
 static bool take_time(struct reading *r, const char *key, const char *value, int64_t *to)
 {
-	return option_time(key, value, to, &r->complaint) &&
-	       (*to >= LEAST_NS || complain(&r->complaint, "%s: '%s' is less than 1s", key, value));
+	return option_time(key, value, to, &r->error_line) &&
+	       (*to >= LEAST_NS ||
+		error_say(&r->error_line, "%s: '%s' is less than 1s", key, value));
 }
 
 static bool take_database(struct reading *r, const char *value)
@@ -60,11 +61,11 @@ static bool take_database(struct reading *r, const char *value)
 	char why[CLICKHOUSE_WHY];
 
 	if (!server_url_is(value))
-		return complain(
-		    &r->complaint,
+		return error_say(
+		    &r->error_line,
 		    "database: this is no address as clickhouse://HOST[:PORT]/DATABASE");
 	if (!server_url_read(value, &url, why))
-		return complain(&r->complaint, "database: %s", why);
+		return error_say(&r->error_line, "database: %s", why);
 	return take_text(r, value, &r->config->database);
 }
 
@@ -73,10 +74,10 @@ static bool take_folder(struct reading *r, const char *value)
 	struct host_config *c = r->config;
 
 	if (*value != '/')
-		return complain(&r->complaint, "folder: '%s' does not begin with '/'", value);
+		return error_say(&r->error_line, "folder: '%s' does not begin with '/'", value);
 	for (size_t i = 0; i < c->folders; i++)
 		if (!strcmp(c->folder[i], value))
-			return complain(&r->complaint, "folder: '%s' is there twice", value);
+			return error_say(&r->error_line, "folder: '%s' is there twice", value);
 	if (!array_reserve(&c->folder, &c->folder_room, c->folders, sizeof(*c->folder)))
 		return wrong_memory(r);
 	return take_text(r, value, &c->folder[c->folders]) && ++c->folders;
@@ -87,7 +88,8 @@ static bool take_yes(struct reading *r, const char *key, const char *value, bool
 	int answer = yes_or_no(value, strlen(value));
 
 	*to = answer == 1;
-	return answer >= 0 || complain(&r->complaint, "%s: '%s' is neither " YES_OR_NO, key, value);
+	return answer >= 0 ||
+	       error_say(&r->error_line, "%s: '%s' is neither " YES_OR_NO, key, value);
 }
 
 /* "1 %", "0.01" */
@@ -104,18 +106,18 @@ static bool take_share(struct reading *r, const char *value, double *to)
 	/* strtod() knows hexadecimal numbers, inf and nan, too. */
 	return (end != value && !*end && !value[strspn(value, "0123456789.eE-+ \t%")] && *to > 0 &&
 		*to <= 1) ||
-	       complain(&r->complaint, "share: '%s' is not above 0 and at most 100 %%", value);
+	       error_say(&r->error_line, "share: '%s' is not above 0 and at most 100 %%", value);
 }
 
 static bool take_interval(struct reading *r, const char *value, uint32_t *log2)
 {
 	uint64_t bytes;
 
-	if (!option_bytes("interval", value, &bytes, &r->complaint))
+	if (!option_bytes("interval", value, &bytes, &r->error_line))
 		return false;
 	if (bytes < LEAST_INTERVAL || bytes > 1ull << SPOOL_INTERVAL_MAX_LOG2)
-		return complain(&r->complaint, "interval: '%s' is not from 8 bytes to 1 TiB",
-				value);
+		return error_say(&r->error_line, "interval: '%s' is not from 8 bytes to 1 TiB",
+				 value);
 	*log2 = interval_log2_of(bytes, true);
 	return true;
 }
@@ -141,7 +143,7 @@ static bool find_key(struct reading *r, const char *const *keys, size_t count, u
 	if (*number == count || (keys == general_keys && *number == FOLDER))
 		return true;
 	if (*given >> *number & 1)
-		return complain(&r->complaint, "'%s' is there twice", key);
+		return error_say(&r->error_line, "'%s' is there twice", key);
 	*given |= 1u << *number;
 	return true;
 }
@@ -154,7 +156,7 @@ static bool take_general(struct reading *r, const char *key, const char *value)
 	if (!find_key(r, general_keys, GENERAL_KEYS, &r->given, key, &number))
 		return false;
 	if (number == GENERAL_KEYS)
-		return complain(&r->complaint, "there is no key '%s'", key);
+		return error_say(&r->error_line, "there is no key '%s'", key);
 	switch ((enum general)number) {
 	case DATABASE:
 		return take_database(r, value);
@@ -167,7 +169,7 @@ static bool take_general(struct reading *r, const char *key, const char *value)
 	case EVERY:
 		return take_time(r, key, value, &c->every_ns);
 	case LARGEST:
-		return option_bytes(key, value, &c->largest, &r->complaint);
+		return option_bytes(key, value, &c->largest, &r->error_line);
 	case REMOVE:
 		return take_yes(r, key, value, &c->remove);
 	case FOLDER:
@@ -186,8 +188,8 @@ static bool take_label(struct reading *r, const char *key, const char *value)
 		free((char *)(uintptr_t)label.key);
 		free((char *)(uintptr_t)label.value);
 		return c->labels == HOST_LABELS_MOST
-			   ? complain(&r->complaint, "there are more than %u labels",
-				      HOST_LABELS_MOST)
+			   ? error_say(&r->error_line, "there are more than %u labels",
+				       HOST_LABELS_MOST)
 			   : wrong_memory(r);
 	}
 	c->label[c->labels++] = label;
@@ -201,7 +203,8 @@ static bool take_match(struct reading *r, struct host_rule *rule, const char *ke
 	if (rule->matches == HOST_MATCHES_MOST || !match.key || !match.glob) {
 		free(match.key);
 		free(match.glob);
-		return complain(&r->complaint, "a rule has at most %u of these", HOST_MATCHES_MOST);
+		return error_say(&r->error_line, "a rule has at most %u of these",
+				 HOST_MATCHES_MOST);
 	}
 	rule->match[rule->matches++] = match;
 	return true;
@@ -218,7 +221,7 @@ static bool take_of_rule(struct reading *r, const char *key, const char *value)
 	if (!find_key(r, rule_keys, RULE_KEYS, &r->rule_given, key, &number))
 		return false;
 	if (number == RULE_KEYS)
-		return complain(&r->complaint, "a rule has no key '%s'", key);
+		return error_say(&r->error_line, "a rule has no key '%s'", key);
 	switch ((enum of_rule)number) {
 	case SHARE:
 		return take_share(r, value, &rule->share);
@@ -251,7 +254,7 @@ static bool end_section(struct reading *r)
 
 	if (r->section == IN_RULE && !(r->rule_given >> SHARE & 1)) {
 		r->line = c->rule[c->rules - 1].line;
-		return complain(&r->complaint, "the rule has no share");
+		return error_say(&r->error_line, "the rule has no share");
 	}
 	return true;
 }
@@ -277,7 +280,7 @@ static bool take_section(struct reading *r, const char *name)
 		return begin_rule(r);
 	r->section = IN_LABELS;
 	return !strcmp(name, "[labels]") ||
-	       complain(&r->complaint, "'%s' is neither [labels] nor [rule]", name);
+	       error_say(&r->error_line, "'%s' is neither [labels] nor [rule]", name);
 }
 
 static bool take_line(struct reading *r, char *line)
@@ -289,13 +292,13 @@ static bool take_line(struct reading *r, char *line)
 	if (*text == '[')
 		return take_section(r, text);
 	if (!equals)
-		return complain(&r->complaint, "'%s' is neither KEY = VALUE nor a section", text);
+		return error_say(&r->error_line, "'%s' is neither KEY = VALUE nor a section", text);
 	*equals = 0;
 	text = trimmed(text);
 	value = trimmed(equals + 1);
 	if (!*text || !*value)
-		return complain(&r->complaint, "%s",
-				*text ? "the value is missing" : "the key is missing");
+		return error_say(&r->error_line, "%s",
+				 *text ? "the value is missing" : "the key is missing");
 	switch (r->section) {
 	case IN_GENERAL:
 		return take_general(r, text, value);
@@ -316,13 +319,13 @@ static bool read_lines(struct reading *r, FILE *file)
 
 		r->line++;
 		if (!length || (line[length - 1] != '\n' && !feof(file)))
-			return complain(&r->complaint,
-					"the line has a zero byte, or more than %d bytes",
-					LINE_BYTES - 2);
+			return error_say(&r->error_line,
+					 "the line has a zero byte, or more than %d bytes",
+					 LINE_BYTES - 2);
 		if (!take_line(r, line))
 			return false;
 	}
-	return !ferror(file) || complain(&r->complaint, "%s", strerror(errno));
+	return !ferror(file) || error_say(&r->error_line, "%s", strerror(errno));
 }
 
 static bool complete(struct reading *r)
@@ -333,8 +336,8 @@ static bool complete(struct reading *r)
 	if (!end_section(r))
 		return false;
 	if (!c->database || !c->folders)
-		return complain(&r->complaint, "'%s' is missing",
-				c->database ? "folder" : "database");
+		return error_say(&r->error_line, "'%s' is missing",
+				 c->database ? "folder" : "database");
 	gethostname(name, sizeof(name) - 1);
 	if (!c->host && !take_text(r, name, &c->host))
 		return false;
@@ -355,7 +358,7 @@ bool host_config_read(struct host_config *c, const char *path)
 	if (good)
 		return true;
 	host_config_free(c);
-	return cli_fail("%s:%zu: %s", path, r.line, r.complaint.text);
+	return cli_fail("%s:%zu: %s", path, r.line, r.error_line.text);
 }
 
 void host_config_free(struct host_config *c)

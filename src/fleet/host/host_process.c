@@ -13,7 +13,7 @@
 #include "terminal/message.h"
 #include "fleet/host/host_rights.h"
 #include "fleet/push/named_process.h"
-#include "base/interner.h"
+#include "base/hash.h"
 #include "base/system/process_file.h"
 #include "record/spool_copy.h"
 
@@ -55,7 +55,7 @@ void host_process_free(struct host_process *p)
 	free(p);
 }
 
-void host_process_complain(struct host_process *p, const char *why)
+void host_process_error(struct host_process *p, const char *why)
 {
 	if (!p->complained)
 		cli_error("%s: %s", p->path, why);
@@ -150,7 +150,7 @@ static char *read_program(int fd, const struct spool_header *h)
 
 static uint64_t join(uint64_t hash, uint64_t more)
 {
-	return numbering_mix(hash ^ more) * 0x9e3779b97f4a7c15u + 1;
+	return hash_mix(hash ^ more) * 0x9e3779b97f4a7c15u + 1;
 }
 
 /* One of its four user ids. Root may name any process. */
@@ -190,8 +190,7 @@ static bool get_known(struct host_process *p, int fd, const struct spool_header 
 	process_watch_begin(&p->watch, &entry);
 	p->ended = !p->watch.pid;
 	if (!p->ended && !is_of_owner(p)) {
-		host_process_complain(p,
-				      "its header names a process of another user; it is left out");
+		host_process_error(p, "its header names a process of another user; it is left out");
 		p->state = HOST_DONE;
 		return true;
 	}
@@ -227,11 +226,11 @@ void host_process_look(struct host_process *p, int64_t now_ns)
 	if (p->looks > EARLY_LOOKS)
 		p->next_look_ns = now_ns + SELDOM_NS;
 	if (error == EINVAL && p->looks >= COMPLAIN_LOOK)
-		host_process_complain(p, "is no spool of this version of mayfly, or a link");
+		host_process_error(p, "is no spool of this version of mayfly, or a link");
 	else if (error == EPERM)
-		host_process_complain(p, "is another user's; run mayfly agent as root");
+		host_process_error(p, "is another user's; run mayfly agent as root");
 	else if (error && error != EINVAL && error != ENOENT)
-		host_process_complain(p, strerror(error));
+		host_process_error(p, strerror(error));
 }
 
 /* ---- its rule ---- */

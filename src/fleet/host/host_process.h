@@ -70,7 +70,7 @@ size_t host_process_labels(const struct host_process *p, const struct host_confi
 double host_process_share(const struct host_process *p);
 
 /* Says once, on stderr, why it cannot be used. */
-void host_process_complain(struct host_process *p, const char *why);
+void host_process_error(struct host_process *p, const char *why);
 
 /* It has recorded something. */
 bool host_process_recorded(const struct spool_header *h);

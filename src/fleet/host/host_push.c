@@ -189,7 +189,7 @@ void host_push(struct host_push *h, struct host_process *p, const struct host_co
 	int error = look(h, p, c, now_ns, &s);
 
 	if (error && error != MAYFLY_E_EMPTY && error != ENOENT)
-		host_process_complain(p, text_of(error));
+		host_process_error(p, text_of(error));
 	if (!s.trace.trace) {
 		/* Nothing is to be had, now or ever. */
 		if (p->ended)
@@ -204,7 +204,7 @@ void host_push(struct host_push *h, struct host_process *p, const struct host_co
 		take_pushed(h, p, &s, now_ns);
 		break;
 	case PUSH_TRACE:
-		host_process_complain(p, why);
+		host_process_error(p, why);
 		p->state = HOST_DONE;
 		break;
 	case PUSH_AWAY:

@@ -6,15 +6,15 @@
 #include <string.h>
 
 #include "fleet/host/host_rights.h"
-#include "base/interner.h"
+#include "base/hash.h"
 #include "record/spool_copy.h"
 
 static bool has_turn(const struct host_process *p, const struct host_config *c, int64_t now_ns)
 {
 	int64_t age = now_ns > p->start_ns ? now_ns - p->start_ns : 0;
-	uint64_t salt = numbering_text(c->host) ^ numbering_mix(numbering_text(c->salt));
+	uint64_t salt = hash_string(c->host) ^ hash_mix(hash_string(c->salt));
 
-	return host_turn(p->rule, numbering_mix(p->hash ^ salt), (uint64_t)(age / p->rule->for_ns));
+	return host_turn(p->rule, hash_mix(p->hash ^ salt), (uint64_t)(age / p->rule->for_ns));
 }
 
 static bool steer(struct host_process *p, bool on)
@@ -29,7 +29,7 @@ static bool steer(struct host_process *p, bool on)
 			    : spool_copy_steer(fd, on, on ? p->rule->interval_log2 : 0);
 	host_rights_close(fd);
 	if (error && error != ENOENT)
-		host_process_complain(p, strerror(error));
+		host_process_error(p, strerror(error));
 	return !error;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pushes to OpenTelemetry's collectors and to Pyroscope: see face_push.h.
+ * Pushes to OpenTelemetry's collectors and to Pyroscope: see collector_push.h.
  *
  * https://opentelemetry.io/docs/specs/otlp/ describes OTLP/HTTP: its answers are messages, and which
  * statuses are worth another try. Of Pyroscope, /ingest is in pkg/ingester/pyroscope of
@@ -27,14 +27,14 @@
 	"abcdefghijklmnopqrstuvwxyz"                                                               \
 	"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_."
 
-_Static_assert(HTTP_WHY <= FACE_WHY, "a reason of http_post() fits");
+_Static_assert(HTTP_WHY <= COLLECTOR_WHY, "a reason of http_post() fits");
 
-struct face {
+struct collector {
 	struct http *http;
 	struct server_url url;
 };
 
-static bool add_login(struct face *f, const struct face_login *login, char *why)
+static bool add_login(struct collector *f, const struct collector_login *login, char *why)
 {
 	struct bytes value = {0};
 	bool added;
@@ -51,22 +51,23 @@ static bool add_login(struct face *f, const struct face_login *login, char *why)
 	return added;
 }
 
-struct face *face_open(const struct server_url *url, const struct face_login *login, char *why)
+struct collector *collector_open(const struct server_url *url, const struct collector_login *login,
+				 char *why)
 {
-	struct face *f = calloc(1, sizeof(*f));
+	struct collector *f = calloc(1, sizeof(*f));
 
-	snprintf(why, FACE_WHY, "out of memory");
+	snprintf(why, COLLECTOR_WHY, "out of memory");
 	if (!f)
 		return NULL;
 	f->url = *url;
 	f->http = http_open(ANSWER_MOST, why);
 	if (f->http && add_login(f, login, why))
 		return f;
-	face_close(f);
+	collector_close(f);
 	return NULL;
 }
 
-void face_close(struct face *f)
+void collector_close(struct collector *f)
 {
 	if (!f)
 		return;
@@ -142,18 +143,19 @@ static bool may_be_tried_again(long status)
 	return false;
 }
 
-static enum face_failure post(struct face *f, const struct http_request *request, char *why)
+static enum collector_failure post(struct collector *f, const struct http_request *request,
+				   char *why)
 {
-	enum face_failure failure = FACE_GOOD;
+	enum collector_failure failure = COLLECTOR_GOOD;
 	struct http_answer answer;
 
 	if (!http_post(f->http, request, &answer, why))
-		return FACE_AWAY;
+		return COLLECTOR_AWAY;
 	if (answer.status / 100 != 2) {
 		say_refused(why, &answer);
-		failure = may_be_tried_again(answer.status) ? FACE_AWAY : FACE_REFUSED;
+		failure = may_be_tried_again(answer.status) ? COLLECTOR_AWAY : COLLECTOR_REFUSED;
 	} else if (f->url.kind == SERVER_OTLP && took_a_part(&answer, why)) {
-		failure = FACE_REFUSED;
+		failure = COLLECTOR_REFUSED;
 	}
 	free(answer.text);
 	return failure;
@@ -224,7 +226,7 @@ static void put_process(struct bytes *b, const struct mayfly_trace *trace,
 }
 
 /* For the caller to free. NULL: out of memory. */
-static char *ingest_address(struct face *f, const struct mayfly_trace *trace,
+static char *ingest_address(struct collector *f, const struct mayfly_trace *trace,
 			    const struct export_options *options)
 {
 	static const char form[] =
@@ -248,7 +250,7 @@ static char *ingest_address(struct face *f, const struct mayfly_trace *trace,
 
 /* ---- a push ---- */
 
-static char *address_of(struct face *f, const struct mayfly_trace *trace,
+static char *address_of(struct collector *f, const struct mayfly_trace *trace,
 			const struct export_options *options)
 {
 	struct bytes address = {0};
@@ -260,15 +262,15 @@ static char *address_of(struct face *f, const struct mayfly_trace *trace,
 	return address.failed ? bytes_free(&address), NULL : (char *)address.at;
 }
 
-enum face_failure face_push(struct face *f, const struct mayfly_trace *trace,
-			    const struct export_options *options, char *why)
+enum collector_failure collector_push(struct collector *f, const struct mayfly_trace *trace,
+				      const struct export_options *options, char *why)
 {
 	bool otlp = f->url.kind == SERVER_OTLP;
 	export_convert *convert = otlp ? export_otlp : export_pprof;
 	struct trace_buffer body = {0};
 	int error = convert(trace, options, trace_buffer_sink, &body);
 	char *address = error ? NULL : address_of(f, trace, options);
-	enum face_failure failure = FACE_TRACE;
+	enum collector_failure failure = COLLECTOR_TRACE;
 	const struct http_request request = {
 	    .address = address,
 	    .type = otlp ? "application/x-protobuf" : "application/octet-stream",
@@ -278,9 +280,10 @@ enum face_failure face_push(struct face *f, const struct mayfly_trace *trace,
 	};
 
 	if (!address)
-		snprintf(why, FACE_WHY, "%s", mayfly_error_text(error ? error : MAYFLY_E_MEMORY));
+		snprintf(why, COLLECTOR_WHY, "%s",
+			 mayfly_error_text(error ? error : MAYFLY_E_MEMORY));
 	else if (otlp && body.used > OTLP_MOST)
-		snprintf(why, FACE_WHY, "is a profile of %zu MB, and servers take 64 MB",
+		snprintf(why, COLLECTOR_WHY, "is a profile of %zu MB, and servers take 64 MB",
 			 body.used >> 20);
 	else
 		failure = post(f, &request, why);

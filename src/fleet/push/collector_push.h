@@ -13,27 +13,28 @@
 #include "convert/export/exporter.h"
 #include "fleet/http/server_url.h"
 
-#define FACE_WHY 600
+#define COLLECTOR_WHY 600
 
-struct face_login {
+struct collector_login {
 	const char *user, *password, *token; /* NULL: none; copied */
 };
 
-struct face;
+struct collector;
 
-/* A server that is no database. NULL: why[FACE_WHY] says so. */
-struct face *face_open(const struct server_url *url, const struct face_login *login, char *why);
-void face_close(struct face *f);
+/* A server that is no database. NULL: why[COLLECTOR_WHY] says so. */
+struct collector *collector_open(const struct server_url *url, const struct collector_login *login,
+				 char *why);
+void collector_close(struct collector *f);
 
-enum face_failure {
-	FACE_GOOD,
-	FACE_AWAY,    /* no answer, or it takes nothing now: it may be tried again later */
-	FACE_REFUSED, /* it will not take this */
-	FACE_TRACE,   /* the trace cannot be written in that format */
+enum collector_failure {
+	COLLECTOR_GOOD,
+	COLLECTOR_AWAY,	   /* no answer, or it takes nothing now: it may be tried again later */
+	COLLECTOR_REFUSED, /* it will not take this */
+	COLLECTOR_TRACE,   /* the trace cannot be written in that format */
 };
 
 /* The trace says when it began. On a failure why[] is one line without a line break. */
-enum face_failure face_push(struct face *f, const struct mayfly_trace *trace,
-			    const struct export_options *options, char *why);
+enum collector_failure collector_push(struct collector *f, const struct mayfly_trace *trace,
+				      const struct export_options *options, char *why);
 
 #endif

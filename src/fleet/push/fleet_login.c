@@ -47,7 +47,7 @@ static bool read_file(const char *path, char *text)
 
 /* Into *who, whose parts lie in text[LOGIN_BYTES] or in the environment. */
 static bool take_login(const struct fleet_login *login, enum server_kind kind, char *text,
-		       struct face_login *who)
+		       struct collector_login *who)
 {
 	bool database = kind == SERVER_CLICKHOUSE;
 	char *colon;
@@ -92,7 +92,7 @@ struct clickhouse *fleet_connect(const char *address, const struct fleet_login *
 				 struct server_url *url)
 {
 	char text[LOGIN_BYTES], why[CLICKHOUSE_WHY];
-	struct face_login who = {0};
+	struct collector_login who = {0};
 	struct clickhouse *c = NULL;
 
 	if (!server_address(address, url))
@@ -112,14 +112,14 @@ struct clickhouse *fleet_connect(const char *address, const struct fleet_login *
 	return c;
 }
 
-struct face *face_connect(const struct server_url *url, const struct fleet_login *login)
+struct collector *collector_connect(const struct server_url *url, const struct fleet_login *login)
 {
-	char text[LOGIN_BYTES], why[FACE_WHY];
-	struct face_login who = {0};
-	struct face *f = NULL;
+	char text[LOGIN_BYTES], why[COLLECTOR_WHY];
+	struct collector_login who = {0};
+	struct collector *f = NULL;
 
 	if (take_login(login, url->kind, text, &who)) {
-		f = face_open(url, &who, why);
+		f = collector_open(url, &who, why);
 		if (!f)
 			cli_error("%s: %s", url->shown, why);
 	}

@@ -20,6 +20,6 @@ bool server_address(const char *address, struct server_url *url);
 struct clickhouse *fleet_connect(const char *address, const struct fleet_login *login,
 				 struct server_url *url);
 /* A server that is no database. NULL after a line on stderr. */
-struct face *face_connect(const struct server_url *url, const struct fleet_login *login);
+struct collector *collector_connect(const struct server_url *url, const struct fleet_login *login);
 
 #endif

@@ -25,7 +25,7 @@ static enum clickhouse_failure insert_stacks(struct clickhouse *c, const struct 
 {
 	enum clickhouse_failure failure = known_stacks_ask(known, c, url, &s->ids, why);
 	struct bytes stacks = {0}, frames = {0};
-	struct numbering named = {0};
+	struct interner named = {0};
 	bool good = true;
 
 	for (uint32_t i = 0; !failure && good && i < s->ids.count; i++)
@@ -41,7 +41,7 @@ static enum clickhouse_failure insert_stacks(struct clickhouse *c, const struct 
 		failure = insert(c, url, "stacks", &stacks, why);
 	if (!failure)
 		known_stacks_add(known, &s->ids);
-	numbering_free(&named);
+	interner_free(&named);
 	bytes_free(&stacks);
 	bytes_free(&frames);
 	return failure;

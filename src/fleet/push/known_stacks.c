@@ -14,10 +14,10 @@ static void add(struct known_stacks *known, struct key id)
 {
 	bool new;
 
-	numbering_of(&known->ids, id, &new);
+	interner_add(&known->ids, id, &new);
 }
 
-void known_stacks_add(struct known_stacks *known, const struct numbering *ids)
+void known_stacks_add(struct known_stacks *known, const struct interner *ids)
 {
 	for (size_t i = 0; i < ids->count; i++)
 		add(known, ids->key[i]);
@@ -25,8 +25,8 @@ void known_stacks_add(struct known_stacks *known, const struct numbering *ids)
 
 void known_stacks_forget(struct known_stacks *known)
 {
-	numbering_free(&known->ids);
-	known->ids = (struct numbering){0};
+	interner_free(&known->ids);
+	known->ids = (struct interner){0};
 }
 
 static bool take_known(void *known, struct row_binary *r)
@@ -36,7 +36,7 @@ static bool take_known(void *known, struct row_binary *r)
 }
 
 enum clickhouse_failure known_stacks_ask(struct known_stacks *known, struct clickhouse *c,
-					 const struct server_url *url, const struct numbering *ids,
+					 const struct server_url *url, const struct interner *ids,
 					 char *why)
 {
 	struct clickhouse_table table = {"asked", "stack UInt64"};

@@ -11,20 +11,20 @@
 
 /* All zero: none are known. */
 struct known_stacks {
-	struct numbering ids;
+	struct interner ids;
 };
 
 /* Finds out which of those that are not known are there. */
 enum clickhouse_failure known_stacks_ask(struct known_stacks *known, struct clickhouse *c,
-					 const struct server_url *url, const struct numbering *ids,
+					 const struct server_url *url, const struct interner *ids,
 					 char *why);
 /* They are there. */
-void known_stacks_add(struct known_stacks *known, const struct numbering *ids);
+void known_stacks_add(struct known_stacks *known, const struct interner *ids);
 void known_stacks_forget(struct known_stacks *known);
 
 static inline bool known_stacks_has(const struct known_stacks *known, struct key id)
 {
-	return numbering_find(&known->ids, id) != NUMBERING_NONE;
+	return interner_find(&known->ids, id) != INTERNER_NONE;
 }
 
 #endif

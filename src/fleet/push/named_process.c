@@ -16,14 +16,14 @@ bool named_process_take_label(const struct given *given, void *to)
 	char *key;
 
 	if (!equals || equals == given->value)
-		return complain(given->complaint, "%s: '%s' is not KEY=VALUE", given->option,
-				given->value);
+		return error_say(given->error_line, "%s: '%s' is not KEY=VALUE", given->option,
+				 given->value);
 	if (p->labels == NAMED_LABELS_MOST)
-		return complain(given->complaint, "%s: at most %u labels", given->option,
-				NAMED_LABELS_MOST);
+		return error_say(given->error_line, "%s: at most %u labels", given->option,
+				 NAMED_LABELS_MOST);
 	key = strndup(given->value, (size_t)(equals - given->value));
 	if (!key)
-		return complain(given->complaint, "out of memory");
+		return error_say(given->error_line, "out of memory");
 	p->label[p->labels++] = (struct mayfly_label){key, equals + 1};
 	return true;
 }

@@ -15,7 +15,7 @@
  * share a block nor lack one. */
 #define EDGE_NS 1000000
 
-_Static_assert(CLICKHOUSE_WHY <= PUSH_WHY && FACE_WHY <= PUSH_WHY, "all reasons fit");
+_Static_assert(CLICKHOUSE_WHY <= PUSH_WHY && COLLECTOR_WHY <= PUSH_WHY, "all reasons fit");
 
 static const char *why_not(const struct mayfly_info *info)
 {
@@ -57,21 +57,21 @@ static enum push_done push_database(const struct push_to *p, const struct mayfly
 	return there ? PUSH_THERE : PUSH_GOOD;
 }
 
-/* ---- a face ---- */
+/* ---- a collector ---- */
 
-static enum push_done to_face(const struct push_to *p, const struct mayfly_trace *trace,
-			      struct export_options *options, char *why)
+static enum push_done to_collector(const struct push_to *p, const struct mayfly_trace *trace,
+				   struct export_options *options, char *why)
 {
 	options->purpose = "";
 	options->process = named_process_of(p->process, mayfly_trace_info(trace));
-	switch (face_push(p->face, trace, options, why)) {
-	case FACE_GOOD:
+	switch (collector_push(p->collector, trace, options, why)) {
+	case COLLECTOR_GOOD:
 		return PUSH_GOOD;
-	case FACE_AWAY:
+	case COLLECTOR_AWAY:
 		return PUSH_AWAY;
-	case FACE_REFUSED:
+	case COLLECTOR_REFUSED:
 		return PUSH_REFUSED;
-	case FACE_TRACE:
+	case COLLECTOR_TRACE:
 		break;
 	}
 	return PUSH_TRACE;
@@ -87,8 +87,8 @@ static int64_t first_begin(const struct push_to *p, const struct mayfly_info *in
 	return end_ns;
 }
 
-static enum push_done window_to_face(const struct push_to *p, const struct mayfly_trace *trace,
-				     bool ended, struct window_given *given, char *why)
+static enum push_done window_to_collector(const struct push_to *p, const struct mayfly_trace *trace,
+					  bool ended, struct window_given *given, char *why)
 {
 	const struct mayfly_info *info = mayfly_trace_info(trace);
 	int64_t end_ns = ended ? info->duration_ns : info->duration_ns / EDGE_NS * EDGE_NS;
@@ -111,7 +111,7 @@ static enum push_done window_to_face(const struct push_to *p, const struct mayfl
 	query.at_ns = ended ? MAYFLY_AT_END : end_ns;
 	query.from_ns = given->end_ns;
 	query.to_ns = ended ? INT64_MAX : end_ns;
-	done = to_face(p, trace, &options, why);
+	done = to_collector(p, trace, &options, why);
 	if (done == PUSH_GOOD || done == PUSH_REFUSED)
 		given->end_ns = end_ns;
 	return done;
@@ -127,7 +127,8 @@ enum push_done push_trace(const struct push_to *p, const struct mayfly_trace *tr
 
 	mayfly_query_defaults(&query);
 	if (!not )
-		return p->c ? push_database(p, trace, 0, why) : to_face(p, trace, &options, why);
+		return p->c ? push_database(p, trace, 0, why)
+			    : to_collector(p, trace, &options, why);
 	snprintf(why, PUSH_WHY, "%s", not );
 	return PUSH_TRACE;
 }
@@ -137,5 +138,5 @@ enum push_done push_window(const struct push_to *p, const struct mayfly_trace *t
 {
 	if (p->c)
 		return push_database(p, trace, rss_bytes, why);
-	return window_to_face(p, trace, ended, given, why);
+	return window_to_collector(p, trace, ended, given, why);
 }

@@ -9,8 +9,8 @@
 
 struct push_to {
 	struct server_url url;
-	struct clickhouse *c; /* NULL: it is a face */
-	struct face *face;
+	struct clickhouse *c; /* NULL: it is a collector */
+	struct collector *collector;
 	const struct named_process *process;
 	/* Processes that began earlier, in ns since 1970, may have been pushed by somebody else. */
 	int64_t ours_ns;
@@ -21,7 +21,7 @@ struct push_to {
 	struct known_stacks *known; /* from one window to the next */
 };
 
-/* What a server that does not tell what it has (face_push.h) was given of a running process. All zero:
+/* What a server that does not tell what it has (collector_push.h) was given of a running process. All zero:
  * nothing. */
 struct window_given {
 	int64_t start_real_ns; /* of the image */

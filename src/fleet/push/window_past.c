@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "fleet/database/ask_rows.h"
 
 #define STATEMENT_BYTES 1024
@@ -85,9 +86,9 @@ static bool take_row(void *context, struct row_binary *r)
 	struct window_sum *sum;
 	struct key stack = {{row_binary_fixed(r, 8)}};
 	bool new;
-	uint32_t number = numbering_of(&past->stacks, stack, &new);
+	uint32_t number = interner_add(&past->stacks, stack, &new);
 
-	if (number == NUMBERING_NONE ||
+	if (number == INTERNER_NONE ||
 	    !array_reserve(&past->allocated, &past->room, number, sizeof(*past->allocated)))
 		return false;
 	sum = &past->allocated[number];
@@ -129,7 +130,7 @@ enum clickhouse_failure window_past_fetch(struct clickhouse *c, const struct ser
 
 void window_past_free(struct window_past *past)
 {
-	numbering_free(&past->stacks);
+	interner_free(&past->stacks);
 	free(past->era);
 	free(past->allocated);
 	*past = (struct window_past){0};

@@ -28,7 +28,7 @@ struct window_past {
 	size_t eras, era_room;
 	uint64_t samples;
 	double allocated_bytes;
-	struct numbering stacks;
+	struct interner stacks;
 	struct window_sum *allocated; /* by number of the stack */
 	size_t room;
 };

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "fleet/database/row_binary.h"
 #include "query/chosen_sums.h"
 
@@ -146,10 +147,10 @@ static void put_sum(struct bytes *b, const struct window_sum *s)
 /* The number of samples wraps round below zero, as its sums in the database do. */
 static void subtract(struct window_sum *s, const struct window_past *past, uint64_t stack)
 {
-	uint32_t number = numbering_find(&past->stacks, (struct key){{stack}});
+	uint32_t number = interner_find(&past->stacks, (struct key){{stack}});
 	const struct window_sum *before;
 
-	if (number == NUMBERING_NONE)
+	if (number == INTERNER_NONE)
 		return;
 	before = &past->allocated[number];
 	s->bytes -= before->bytes;
@@ -199,7 +200,7 @@ static void put_samples(struct making *m, const struct window_past *past)
 		struct window_sum sums[METRICS] = {{0}};
 		uint64_t stack = past->stacks.key[i].word[0];
 
-		if (numbering_find(&stacks->ids, past->stacks.key[i]) != NUMBERING_NONE)
+		if (interner_find(&stacks->ids, past->stacks.key[i]) != INTERNER_NONE)
 			continue;
 		subtract(&sums[ALLOCATED], past, stack);
 		put_stack(m, stack, sums);
@@ -211,10 +212,10 @@ static void put_samples(struct making *m, const struct window_past *past)
 uint64_t window_process(const struct mayfly_trace *trace, const struct window_facts *facts)
 {
 	const struct mayfly_info *info = mayfly_trace_info(trace);
-	uint64_t hash = window_hash(numbering_text(facts->process.service),
-				    numbering_text(facts->process.host));
+	uint64_t hash =
+	    window_hash(hash_string(facts->process.service), hash_string(facts->process.host));
 
-	hash = window_hash(window_hash(hash, numbering_text(info->program)), info->pid);
+	hash = window_hash(window_hash(hash, hash_string(info->program)), info->pid);
 	return window_hash(hash, (uint64_t)info->start_real_ns);
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "fleet/database/row_binary.h"
 
 /* A line of a stack, as a report shows it. */
@@ -26,7 +27,7 @@ bool window_stacks_begin(struct window_stacks *s, const struct mayfly_trace *tra
 
 void window_stacks_end(struct window_stacks *s)
 {
-	numbering_free(&s->ids);
+	interner_free(&s->ids);
 	free(s->node);
 	free(s->of_node);
 	free(s->of_frame);
@@ -61,10 +62,10 @@ static const struct place no_stack = {"[no stack]", "", "", .kind = MAYFLY_FRAME
 /* The same place of two hosts is the same number. */
 static uint64_t hash_of(const struct place *p)
 {
-	uint64_t hash = window_hash(p->kind, numbering_text(p->function));
+	uint64_t hash = window_hash(p->kind, hash_string(p->function));
 
-	hash = window_hash(hash, numbering_text(p->file));
-	hash = window_hash(hash, numbering_text(p->module));
+	hash = window_hash(hash, hash_string(p->file));
+	hash = window_hash(hash, hash_string(p->module));
 	return window_hash(window_hash(hash, p->line), p->address);
 }
 
@@ -153,14 +154,14 @@ uint32_t window_stacks_number(struct window_stacks *s, uint32_t node)
 		return s->of_node[node] - 1;
 	depth = path_of(s, node);
 	if (depth == SIZE_MAX)
-		return NUMBERING_NONE;
+		return INTERNER_NONE;
 	id = depth;
 	for (size_t i = 0; i < depth; i++)
 		id = window_hash(id, s->path[i]);
-	number = numbering_of(&s->ids, (struct key){{id}}, &new);
-	if (number == NUMBERING_NONE ||
+	number = interner_add(&s->ids, (struct key){{id}}, &new);
+	if (number == INTERNER_NONE ||
 	    !array_reserve(&s->node, &s->node_room, number, sizeof(*s->node)))
-		return NUMBERING_NONE;
+		return INTERNER_NONE;
 	if (new)
 		s->node[number] = node;
 	s->of_node[node] = number + 1;
@@ -168,12 +169,12 @@ uint32_t window_stacks_number(struct window_stacks *s, uint32_t node)
 }
 
 /* The row of a place that has none. */
-static bool name_place(const struct place *p, uint64_t id, struct numbering *named,
+static bool name_place(const struct place *p, uint64_t id, struct interner *named,
 		       struct bytes *frames)
 {
 	bool new;
 
-	if (numbering_of(named, (struct key){{id}}, &new) == NUMBERING_NONE)
+	if (interner_add(named, (struct key){{id}}, &new) == INTERNER_NONE)
 		return false;
 	if (new)
 		put_place(frames, id, p);
@@ -181,7 +182,7 @@ static bool name_place(const struct place *p, uint64_t id, struct numbering *nam
 }
 
 static bool name_frame(const struct window_stacks *s, uint32_t frame, const uint64_t *places,
-		       struct numbering *named, struct bytes *frames)
+		       struct interner *named, struct bytes *frames)
 {
 	const struct mayfly_frame *f = mayfly_trace_frame(s->trace, frame);
 
@@ -194,7 +195,7 @@ static bool name_frame(const struct window_stacks *s, uint32_t frame, const uint
 	return true;
 }
 
-bool window_stacks_put(struct window_stacks *s, uint32_t number, struct numbering *named,
+bool window_stacks_put(struct window_stacks *s, uint32_t number, struct interner *named,
 		       struct bytes *stacks, struct bytes *frames)
 {
 	size_t depth = path_of(s, s->node[number]);

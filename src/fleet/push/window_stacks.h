@@ -11,19 +11,20 @@
 #include <mayfly/trace.h>
 
 #include "base/bytes.h"
+#include "base/hash.h"
 #include "base/interner.h"
 
 /* The numbers of rows are such hashes. */
 static inline uint64_t window_hash(uint64_t hash, uint64_t more)
 {
-	return numbering_mix(hash ^ more) * 0x9e3779b97f4a7c15u + 1;
+	return hash_mix(hash ^ more) * 0x9e3779b97f4a7c15u + 1;
 }
 
 struct window_stacks {
 	const struct mayfly_trace *trace;
 	size_t nodes, frames;
-	struct numbering ids; /* of stacks: hashes of their places; the database's numbers */
-	uint32_t *node;	      /* by number of the stack: one that has it */
+	struct interner ids; /* of stacks: hashes of their places; the database's numbers */
+	uint32_t *node;	     /* by number of the stack: one that has it */
 	size_t node_room;
 	uint32_t *of_node; /* number of the stack + 1, or 0: not asked for yet */
 	/* By frame of the trace, where its places begin in `place`, + 1; 0: not looked at yet. */
@@ -38,7 +39,7 @@ struct window_stacks {
 bool window_stacks_begin(struct window_stacks *s, const struct mayfly_trace *trace);
 void window_stacks_end(struct window_stacks *s);
 
-/* The number of a node's stack, from 0 in order of first appearance. NUMBERING_NONE: no memory. */
+/* The number of a node's stack, from 0 in order of first appearance. INTERNER_NONE: no memory. */
 uint32_t window_stacks_number(struct window_stacks *s, uint32_t node);
 
 static inline uint64_t window_stacks_id(const struct window_stacks *s, uint32_t number)
@@ -47,7 +48,7 @@ static inline uint64_t window_stacks_id(const struct window_stacks *s, uint32_t 
 }
 
 /* Adds a stack's row, and those of its frames that are not in `named` yet. */
-bool window_stacks_put(struct window_stacks *s, uint32_t number, struct numbering *named,
+bool window_stacks_put(struct window_stacks *s, uint32_t number, struct interner *named,
 		       struct bytes *stacks, struct bytes *frames);
 
 #endif

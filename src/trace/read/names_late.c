@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "base/interner.h"
+#include "base/array.h"
 #include "trace/read/reader.h"
 
 int trace_name_late(struct mayfly_trace *t, struct mayfly_location *location,

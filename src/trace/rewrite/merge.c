@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "trace/read/cursor.h"
 #include "base/bytes.h"
 #include "format/format.h"

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "trace/read/reader.h"
 
 bool merge_tables_begin(struct merge_tables *t)
@@ -16,11 +17,11 @@ bool merge_tables_begin(struct merge_tables *t)
 void merge_tables_end(struct merge_tables *t)
 {
 	recording_free(t->r);
-	numbering_free(&t->modules);
-	numbering_free(&t->rows);
+	interner_free(&t->modules);
+	interner_free(&t->rows);
 	free(t->row);
-	numbering_free(&t->places);
-	numbering_free(&t->frames);
+	interner_free(&t->places);
+	interner_free(&t->frames);
 	free(t->frame);
 	*t = (struct merge_tables){0};
 }
@@ -31,7 +32,7 @@ void merge_map_free(struct merge_map *map)
 	free(map->thread);
 	free(map->module);
 	free(map->frame);
-	numbering_free(&map->texts);
+	interner_free(&map->texts);
 	free(map->string);
 	*map = (struct merge_map){0};
 }
@@ -46,8 +47,8 @@ static uint32_t merge_string(struct merge_tables *t, struct merge_map *map, cons
 
 	if (!*text)
 		return 0;
-	number = numbering_of(&map->texts, (struct key){{(uintptr_t)text, 0, 0, 0}}, &fresh);
-	if (number == NUMBERING_NONE)
+	number = interner_add(&map->texts, (struct key){{(uintptr_t)text, 0, 0, 0}}, &fresh);
+	if (number == INTERNER_NONE)
 		return RECORDING_NONE;
 	if (fresh) {
 		if (!array_reserve(&map->string, &map->string_room, number, sizeof(*map->string)))
@@ -76,9 +77,9 @@ static uint32_t merge_module(struct merge_tables *t, const struct mayfly_module 
 
 	if (!recording_copy_module(t->r, m, &copy))
 		return RECORDING_NONE;
-	number = numbering_of(&t->modules, module_key(copy.path, m), &fresh);
-	if (number == NUMBERING_NONE || fresh)
-		return number == NUMBERING_NONE ? RECORDING_NONE : recording_module(t->r, &copy);
+	number = interner_add(&t->modules, module_key(copy.path, m), &fresh);
+	if (number == INTERNER_NONE || fresh)
+		return number == INTERNER_NONE ? RECORDING_NONE : recording_module(t->r, &copy);
 	if (t->r->module[number].from_ns > m->from_ns)
 		t->r->module[number].from_ns = m->from_ns;
 	if (t->r->module[number].to_ns < m->to_ns)
@@ -101,15 +102,15 @@ static bool add_modules(struct merge_tables *t, struct merge_map *map,
 /* ---- threads ---- */
 
 /* The ordinal of a thread among those of its name; without a name, its number in the process. */
-static uint32_t ordinal(struct numbering *seen, uint32_t *count, uint32_t name, uint32_t tid)
+static uint32_t ordinal(struct interner *seen, uint32_t *count, uint32_t name, uint32_t tid)
 {
 	bool fresh;
 	uint32_t number;
 
 	if (!name)
 		return tid;
-	number = numbering_of(seen, (struct key){{name, 0, 0, 0}}, &fresh);
-	if (number == NUMBERING_NONE)
+	number = interner_add(seen, (struct key){{name, 0, 0, 0}}, &fresh);
+	if (number == INTERNER_NONE)
 		return RECORDING_NONE;
 	if (fresh)
 		count[number] = 0;
@@ -124,8 +125,8 @@ static uint32_t merge_thread(struct merge_tables *t, uint32_t name, uint32_t nth
 
 	if (name == RECORDING_NONE || thread == RECORDING_NONE)
 		return RECORDING_NONE;
-	number = numbering_of(&t->rows, (struct key){{name, nth, 0, 0}}, &fresh);
-	if (number == NUMBERING_NONE ||
+	number = interner_add(&t->rows, (struct key){{name, nth, 0, 0}}, &fresh);
+	if (number == INTERNER_NONE ||
 	    !array_reserve(&t->row, &t->row_room, number, sizeof(*t->row)))
 		return RECORDING_NONE;
 	if (fresh)
@@ -151,7 +152,7 @@ static bool add_threads(struct merge_tables *t, struct merge_map *map,
 {
 	size_t threads = trace->info.threads;
 	uint32_t *count = malloc((threads + 1) * sizeof(*count));
-	struct numbering seen = {0};
+	struct interner seen = {0};
 	bool done;
 
 	map->thread = malloc((threads + 1) * sizeof(*map->thread));
@@ -167,7 +168,7 @@ static bool add_threads(struct merge_tables *t, struct merge_map *map,
 			: same_row(t, map, thread, name);
 		done = map->thread[i] != RECORDING_NONE;
 	}
-	numbering_free(&seen);
+	interner_free(&seen);
 	free(count);
 	return done;
 }
@@ -193,8 +194,8 @@ static uint32_t say_places(struct merge_tables *t, struct merge_map *map,
 			return 0;
 		if (function == RECORDING_NONE || file == RECORDING_NONE)
 			return RECORDING_NONE;
-		number = numbering_of(&t->places, key, &fresh);
-		if (number == NUMBERING_NONE)
+		number = interner_add(&t->places, key, &fresh);
+		if (number == INTERNER_NONE)
 			return RECORDING_NONE;
 		number++;
 	}
@@ -263,8 +264,8 @@ static uint32_t add_frame(struct merge_tables *t, struct merge_map *map,
 		key.word[2] = f->address;
 		key.word[3] = module;
 	}
-	number = numbering_of(&t->frames, key, &fresh);
-	if (number == NUMBERING_NONE ||
+	number = interner_add(&t->frames, key, &fresh);
+	if (number == INTERNER_NONE ||
 	    !array_reserve(&t->frame, &t->frame_room, number, sizeof(*t->frame)))
 		return RECORDING_NONE;
 	if (fresh)
@@ -313,10 +314,10 @@ int merge_tables_add(struct merge_tables *t, const struct mayfly_trace *trace,
 	       add_frames(t, map, trace) && add_nodes(t, map, trace);
 	free(map->module);
 	free(map->frame);
-	numbering_free(&map->texts);
+	interner_free(&map->texts);
 	free(map->string);
 	map->module = map->frame = map->string = NULL;
-	map->texts = (struct numbering){0};
+	map->texts = (struct interner){0};
 	map->string_room = 0;
 	if (done)
 		return 0;

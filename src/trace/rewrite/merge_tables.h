@@ -23,7 +23,7 @@
 struct merge_tables {
 	struct recording *r;
 	/* Keys -> numbers. The items of the recording stand beside them. */
-	struct numbering modules, rows, places, frames;
+	struct interner modules, rows, places, frames;
 	uint32_t *frame; /* of each number of `frames`: the frame of the recording */
 	uint32_t *row;	 /* of each number of `rows`: its first thread */
 	size_t frame_room, row_room;
@@ -34,7 +34,7 @@ struct merge_map {
 	uint32_t *node, *thread;
 	/* While it is made. */
 	uint32_t *module, *frame;
-	struct numbering texts;
+	struct interner texts;
 	uint32_t *string; /* of each number of `texts` */
 	size_t string_room;
 };

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/interner.h"
+#include "base/array.h"
 #include "trace/write/tables.h"
 
 struct replacing {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "format/format.h"
-#include "base/interner.h"
+#include "base/array.h"
 
 #define UNIT_NS	     1000
 #define MOST_INTEGER 0x1p53 /* up to here every integer is a double */

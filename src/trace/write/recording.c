@@ -15,7 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/interner.h"
+#include "base/array.h"
+#include "base/hash.h"
 
 /* Makes room for one more item; false when out of memory. */
 static bool items_room(void *array, size_t used, size_t *size, size_t item)
@@ -31,13 +32,13 @@ static uint64_t hash_text(const char *text, size_t length)
 		uint64_t word;
 
 		memcpy(&word, text, 8);
-		h = numbering_mix(h ^ word);
+		h = hash_mix(h ^ word);
 		text += 8;
 		length -= 8;
 	}
 	while (length--)
 		h = h * 0x100000001b3u + (unsigned char)*text++;
-	return numbering_mix(h);
+	return hash_mix(h);
 }
 
 static uint64_t hash_string_at(const struct recording *r, uint32_t index)
@@ -49,7 +50,7 @@ static uint64_t hash_string_at(const struct recording *r, uint32_t index)
 
 static uint64_t hash_frame(const struct recording_frame *f)
 {
-	return numbering_mix(f->address ^ numbering_mix((uint64_t)f->kind << 32 | f->module));
+	return hash_mix(f->address ^ hash_mix((uint64_t)f->kind << 32 | f->module));
 }
 
 static uint64_t hash_frame_at(const struct recording *r, uint32_t index)
@@ -425,11 +426,11 @@ uint32_t recording_location(struct recording *r, const struct recording_location
 
 static uint64_t hash_type(const struct recording_track_type *t)
 {
-	uint64_t h = numbering_mix((uint64_t)t->kind << 32 | t->name);
+	uint64_t h = hash_mix((uint64_t)t->kind << 32 | t->name);
 
-	h = numbering_mix(h ^ ((uint64_t)t->category << 32 | t->unit));
+	h = hash_mix(h ^ ((uint64_t)t->category << 32 | t->unit));
 	for (uint32_t i = 0; i < t->fields; i++)
-		h = numbering_mix(h ^ ((uint64_t)t->field[i].type << 32 | t->field[i].name));
+		h = hash_mix(h ^ ((uint64_t)t->field[i].type << 32 | t->field[i].name));
 	return h;
 }
 
@@ -493,7 +494,7 @@ static uint64_t hash_labels(const struct recording_label *label, uint32_t count)
 	uint64_t h = count;
 
 	for (uint32_t i = 0; i < count; i++)
-		h = numbering_mix(h ^ ((uint64_t)label[i].key << 32 | label[i].value));
+		h = hash_mix(h ^ ((uint64_t)label[i].key << 32 | label[i].value));
 	return h;
 }
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "format/columns.h"
-#include "base/interner.h"
+#include "base/array.h"
 
 #define UNIT_NS 1000
 

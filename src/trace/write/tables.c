@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "format/format.h"
-#include "base/interner.h"
+#include "base/array.h"
 #include "trace/frame_order.h"
 
 /*

@@ -17,7 +17,7 @@
 
 #include "format/events.h"
 #include "format/format.h"
-#include "base/interner.h"
+#include "base/array.h"
 #include "trace/write/counters_write.h"
 #include "trace/write/errors_write.h"
 #include "trace/write/fragments.h"

@@ -4,7 +4,7 @@ import { Fragment } from "preact";
 import type { ComponentChildren, CSSProperties } from "preact";
 import { useRef } from "preact/hooks";
 import type { Estimate } from "../engine/engine.ts";
-import { errorText, intervalText, sureness, valueText } from "../format.ts";
+import { errorText, intervalText, confidence, valueText } from "../format.ts";
 import type { Answer } from "../shell/answer.ts";
 import { fitting, useRoom } from "./room.ts";
 import type { Sized } from "./room.ts";
@@ -12,7 +12,7 @@ import type { RowName } from "./row.ts";
 
 /** Whether the figure is only noise: it is shown, but dim. */
 export function isNoise(estimate: Estimate): boolean {
-	const sure = sureness(estimate.bytes, estimate.samples);
+	const sure = confidence(estimate.bytes, estimate.samples);
 	return sure === "nothing" || sure === "few";
 }
 
@@ -25,7 +25,7 @@ export function barStyle(share: number): CSSProperties {
 /** Value and error each have their place, so that columns are aligned. */
 export function Bytes(props: { of: Estimate }) {
 	const { bytes, samples } = props.of;
-	const range = sureness(bytes, samples) === "range"; // takes the place of the error too
+	const range = confidence(bytes, samples) === "range"; // takes the place of the error too
 	return (
 		<span class="figure" title={intervalText(props.of)}>
 			<span class="value">{valueText(bytes, samples)}</span>{" "}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows that hold nearly everything through one another: see passing.h. */
-#include "answer/passing.h"
+/* Rows that hold nearly everything through one another: see pass_through.h. */
+#include "answer/pass_through.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static bool is_place(const struct mayfly_row *row, const struct mayfly_place *p,
 	return !by_line || (row->line == p->line && strcmp(row->file, p->file) == 0);
 }
 
-bool *find_passing(const struct mayfly_trace *trace, const struct mayfly_query *query,
+bool *find_pass_through(const struct mayfly_trace *trace, const struct mayfly_query *query,
 		   const struct mayfly_result *result, int *error)
 {
 	const struct calls_options options = {
