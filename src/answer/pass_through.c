@@ -20,7 +20,7 @@ static bool is_place(const struct mayfly_row *row, const struct mayfly_place *p,
 }
 
 bool *find_pass_through(const struct mayfly_trace *trace, const struct mayfly_query *query,
-		   const struct mayfly_result *result, int *error)
+			const struct mayfly_result *result, int *error)
 {
 	const struct calls_options options = {
 	    .fold = true, .least = NEARLY_ALL, .by_line = query->by == MAYFLY_BY_LINE};

@@ -15,6 +15,6 @@
 /* For each row of an answer by function or line whether it only passes on; the caller frees the
  * array. NULL: *error is not 0. */
 bool *find_pass_through(const struct mayfly_trace *trace, const struct mayfly_query *query,
-		   const struct mayfly_result *result, int *error);
+			const struct mayfly_result *result, int *error);
 
 #endif

@@ -24,7 +24,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 #define MAGIC	       0xc1fc1fc1u
 #define HEADER_BYTES   8u
 #define EVENT_BYTES    16u /* without its payload */
