@@ -74,11 +74,11 @@ def patient(function):
     return attempts
 
 
-def wait_until(condition, what):
+def wait_until(condition, what, pause=0.01):
     end = time.monotonic() + TIMEOUT
     while not condition():
         check(time.monotonic() < end, "waited in vain for", what)
-        time.sleep(0.01)
+        time.sleep(pause)
 
 
 def check(condition, *message):

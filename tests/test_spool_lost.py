@@ -135,12 +135,14 @@ class Counted:
         return self.process.returncode, b" ".join(out.split()[1:]), err
 
 
-def survives(folder, event, how, exact, plain):
+def survives(folder, event, how, exact, plain, begun=True):
     while True:
         counted = Counted(folder, how, exact)
         spool = counted.trace + ".spool"
-        wait_until(lambda: (os.path.exists(spool) and os.path.getsize(spool) > 65536) or counted.over(), "the spool")
-        wait_until(lambda: counted.done() > 20000 or counted.over(), "a part of the recording")
+        wait_until(lambda: (os.path.exists(spool) and os.path.getsize(spool) > 65536) or counted.over(), "the spool",
+                   pause=.01 if begun else 0)
+        if begun:
+            wait_until(lambda: counted.done() > 20000 or counted.over(), "a part of the recording")
         if not counted.over():
             break
         counted.end()
@@ -168,6 +170,15 @@ def on_the_disk(how):
         for event in EVENTS:
             for exact in (False, True):
                 survives(here / "disk", event, how, exact, plain)
+
+
+@cases(["started", "attached"])
+def while_the_agent_begins(how):
+    plain = plain_output()
+    with Folder() as here:
+        os.mkdir(here / "disk")
+        for event in [empty, cut, cut_packets, punch, remove] * 4:
+            survives(here / "disk", event, how, False, plain, begun=False)
 
 
 @cases(["started", "alone", "attached"])

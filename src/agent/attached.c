@@ -470,8 +470,9 @@ static void watch(void)
 	watching = true;
 }
 
-static long attach(const char *settings)
+static long attach(struct attachment_call *call)
 {
+	const char *settings = call->settings;
 	enum attachment result;
 	bool in_program;
 	int error;
@@ -487,6 +488,8 @@ static long attach(const char *settings)
 	real_resolve();
 	atomic_store(&real_ready, true);
 	installed = true;
+	if (fault_guard())
+		call->result = ATTACHMENT_GUARDED;
 	result = life_attach(settings, lead_ends_to_hooks, &error);
 	if (result) {
 		undo();
@@ -521,7 +524,7 @@ EXPORT void mayfly_attach(struct attachment_call *call)
 	int error = errno;
 
 	self.busy = BUSY_AGENT;
-	call->result = attach(call->settings);
+	call->result = attach(call);
 	self.busy = BUSY_NOT;
 	errno = error;
 }

@@ -100,7 +100,7 @@ static void on_bus(int number, siginfo_t *info, void *context)
 	int error = errno;
 
 	if (info->si_code > 0 && spool_file_lost((uintptr_t)info->si_addr))
-		agent_off(SPOOL_OFF_LOST, 0, "the spool was emptied, or its disk failed");
+		agent_off(SPOOL_OFF_LOST, 0, SPOOL_LOST_TEXT);
 	else
 		pass_on(number, info, context);
 	errno = error;
@@ -224,20 +224,22 @@ EXPORT int sigprocmask(int how, const sigset_t *set, sigset_t *old)
 
 /* ---- for the agent ---- */
 
-void fault_guard(void)
+bool fault_guard(void)
 {
 	struct sigaction ours;
 	sigset_t now;
 
 	look_up();
-	if (atomic_load(&guarded) || !next.sigaction || !next.signal || !next.pthread_sigmask ||
-	    !next.sigprocmask || next.sigaction(SIGBUS, NULL, &wanted[atomic_load(&wanted_at)]))
-		return;
+	if (atomic_load(&guarded))
+		return true;
+	if (!next.sigaction || !next.signal || !next.pthread_sigmask || !next.sigprocmask ||
+	    next.sigaction(SIGBUS, NULL, &wanted[atomic_load(&wanted_at)]))
+		return false;
 	if (wanted[atomic_load(&wanted_at)].sa_handler == SIG_IGN)
-		return;
+		return false;
 	ours = ours_for(&wanted[atomic_load(&wanted_at)]);
 	if (next.sigaction(SIGBUS, &ours, NULL))
-		return;
+		return false;
 	atomic_store(&guarded, true);
 	if (!next.pthread_sigmask(SIG_SETMASK, NULL, &now) && sigismember(&now, SIGBUS) == 1) {
 		sigemptyset(&now);
@@ -245,6 +247,7 @@ void fault_guard(void)
 		next.pthread_sigmask(SIG_UNBLOCK, &now, NULL);
 		blocked = true;
 	}
+	return true;
 }
 
 void fault_leave(void)

@@ -12,9 +12,11 @@
 #ifndef MAYFLY_FAULT_H
 #define MAYFLY_FAULT_H
 
-/* Takes the signal; not if it is ignored. To be called once the spool is there. Weak: static programs
- * and those of musl go without. */
-extern void fault_guard(void) __attribute__((weak));
+#include <stdbool.h>
+
+/* Takes the signal, before the spool is opened; false: it does not, as the program ignores it. Weak: static
+ * programs and those of musl go without. */
+extern bool fault_guard(void) __attribute__((weak));
 /* Gives it back. */
 extern void fault_leave(void) __attribute__((weak));
 

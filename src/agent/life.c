@@ -27,6 +27,7 @@
 #include "agent/real.h"
 #include "agent/settings.h"
 #include "agent/spool.h"
+#include "agent/spool_file.h"
 #include "agent/unwind/modules.h"
 #include "agent/unwind/walk.h"
 
@@ -86,9 +87,14 @@ static bool begin(uint32_t *reason, int *error, void (*before)(void))
 	seed = agent_config.seed;
 	if (!seed && sys_getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
 		seed = cpu_ticks();
+	if (fault_guard)
+		fault_guard();
 	if (!(agent_same_process || make_same_process()) ||
-	    !(attachments > 1 ? spool_open_again(reason, error) : spool_open(reason, error)))
+	    !(attachments > 1 ? spool_open_again(reason, error) : spool_open(reason, error))) {
+		if (fault_leave)
+			fault_leave();
 		return false;
+	}
 	agent_exact = spool_header->mode == SPOOL_EXACT;
 	bool walking = walk_init();
 	bool tables = walking && (agent_exact || live_init());
@@ -98,10 +104,10 @@ static bool begin(uint32_t *reason, int *error, void (*before)(void))
 	if (before)
 		before();
 	atomic_store(&agent_state, AGENT_ON);
-	if (fault_guard)
-		fault_guard();
 	agent_map_least = agent_config.map_events;
-	if (!walking)
+	if (spool_file_is_lost())
+		agent_off(SPOOL_OFF_LOST, 0, SPOOL_LOST_TEXT);
+	else if (!walking)
 		agent_off(SPOOL_OFF_LIBC, 0, "this C library has no _dl_find_object (glibc 2.35)");
 	else if (!tables)
 		agent_off(SPOOL_OFF_NO_MEMORY, ENOMEM, "no memory for the agent's tables");
@@ -169,7 +175,9 @@ enum attachment life_attach(const char *settings, void (*before)(void), int *err
 	atomic_fetch_add(&spool_header->control_generation, attachments << 16);
 	if (attachments > 1)
 		tell_modules();
-	return atomic_load(&agent_state) == AGENT_ON ? ATTACHMENT_DONE : ATTACHMENT_OFF;
+	return atomic_load(&agent_state) == AGENT_ON ? ATTACHMENT_DONE
+	       : spool_file_is_lost()		     ? ATTACHMENT_LOST
+						     : ATTACHMENT_OFF;
 }
 
 void life_detach(void)

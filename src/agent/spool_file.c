@@ -35,7 +35,9 @@ const uint32_t *spool_awake = &awake_before;
 static _Atomic(uint8_t *) windows[WINDOWS];
 static uint32_t window_packets = WINDOW_PACKETS;
 static char path[4096 + 64];
-static struct stat opened;	      /* the file of that name then */
+static struct stat opened;	     /* the file of that name then */
+static struct spool_header *opening; /* mapped, not yet spool_header */
+static _Atomic bool lost;
 static struct agent_lock extend_lock; /* protects the file's size and the windows */
 
 /* ---- the file ---- */
@@ -80,6 +82,12 @@ static uint8_t *map_part(int fd, size_t offset, size_t bytes)
 		return NULL;
 	sys_madvise((void *)p, bytes, MADV_RANDOM);
 	return (uint8_t *)p;
+}
+
+static struct spool_header *map_header(int fd)
+{
+	opening = (struct spool_header *)map_part(fd, 0, SPOOL_HEADER_BYTES);
+	return opening;
 }
 
 static uint8_t *map_window(int fd, uint32_t window)
@@ -332,7 +340,7 @@ static long open_or_make(uint32_t *image, bool *fresh, uint32_t pid)
 	*image = 0;
 	long fd = sys_openat(AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
 	if (!sys_failed(fd) && (!agent_config.target_pid || agent_config.target_pid == pid)) {
-		struct spool_header *h = (void *)map_part((int)fd, 0, SPOOL_HEADER_BYTES);
+		struct spool_header *h = map_header((int)fd);
 		long size = sys_lseek((int)fd, 0, SEEK_END);
 		if (h && size >= (long)SPOOL_HEADER_BYTES && !memcmp(h->magic, SPOOL_MAGIC, 8) &&
 		    h->version == SPOOL_VERSION && h->packet_bytes == SPOOL_PACKET_BYTES) {
@@ -342,6 +350,7 @@ static long open_or_make(uint32_t *image, bool *fresh, uint32_t pid)
 				return fd;
 			}
 		}
+		opening = NULL;
 		if (h)
 			sys_munmap(h, SPOOL_HEADER_BYTES);
 	}
@@ -370,6 +379,7 @@ static bool open_spool(const char *parent, uint32_t parent_pid, uint64_t first_i
 	bool fresh;
 
 	*reason = SPOOL_OFF_NO_SPACE;
+	atomic_store(&lost, false);
 	long fd = open_or_make(&image, &fresh, pid);
 	if (sys_failed(fd)) {
 		*error = (int)-fd;
@@ -377,8 +387,7 @@ static bool open_spool(const char *parent, uint32_t parent_pid, uint64_t first_i
 	}
 	if (fresh) {
 		*error = reserve_blocks((int)fd, 0, packet_offset(EXTEND_PACKETS));
-		struct spool_header *h =
-		    *error ? NULL : (void *)map_part((int)fd, 0, SPOOL_HEADER_BYTES);
+		struct spool_header *h = *error ? NULL : map_header((int)fd);
 		if (!h) {
 			if (!*error)
 				*error = ENOMEM;
@@ -407,6 +416,7 @@ static bool open_spool(const char *parent, uint32_t parent_pid, uint64_t first_i
 	}
 	atomic_store(&windows[0], window);
 	struct spool_header *h = spool_header;
+	opening = NULL;
 	fill_header(h, image);
 	h->first_sample_id = first_id;
 	h->fork_ticks = fork_ticks;
@@ -464,7 +474,8 @@ void spool_file_leave(void)
 bool spool_file_lost(uintptr_t address)
 {
 	size_t bytes = (size_t)window_packets * SPOOL_PACKET_BYTES;
-	bool ours = address - (uintptr_t)spool_header < SPOOL_HEADER_BYTES && spool_header;
+	bool header = spool_header && address - (uintptr_t)spool_header < SPOOL_HEADER_BYTES;
+	bool ours = header || (opening && address - (uintptr_t)opening < SPOOL_HEADER_BYTES);
 
 	for (uint32_t i = 0; i < WINDOWS && !ours; i++) {
 		uint8_t *window = atomic_load(&windows[i]);
@@ -475,9 +486,18 @@ bool spool_file_lost(uintptr_t address)
 	for (uint32_t i = 0; i < WINDOWS && ours; i++)
 		if (atomic_load(&windows[i]))
 			put_memory_over(atomic_load(&windows[i]), bytes);
-	if (ours)
+	if (ours && spool_header)
 		put_memory_over(spool_header, SPOOL_HEADER_BYTES);
+	if (ours && opening && opening != spool_header)
+		put_memory_over(opening, SPOOL_HEADER_BYTES);
+	if (ours)
+		atomic_store(&lost, true);
 	return ours;
+}
+
+bool spool_file_is_lost(void)
+{
+	return atomic_load(&lost);
 }
 
 void spool_file_forget(void)

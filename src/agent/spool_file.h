@@ -20,6 +20,11 @@ void spool_file_leave(void);
 /* The same without waiting, for a fault at this address. False: it is not of the spool. */
 bool spool_file_lost(uintptr_t address);
 
+#define SPOOL_LOST_TEXT "the spool was emptied, or its disk failed" /* why the agent is off then */
+
+/* Whether that has happened since the spool was opened. */
+bool spool_file_is_lost(void);
+
 /* Unmaps all of it; there is no spool then. */
 void spool_file_forget(void);
 

@@ -171,6 +171,11 @@ static bool say_result(struct request *q, int64_t value)
 		return fail(q,
 			    "the agent cannot work in it (too little memory, or a C library older "
 			    "than glibc 2.35)");
+	case ATTACHMENT_LOST:
+		return fail(q,
+			    "somebody emptied the recording's file meanwhile, or its disk failed");
+	case ATTACHMENT_GUARDED: /* the call has not returned: said by injection_call() */
+		break;
 	case ATTACHMENT_FORK:
 		return fail(q,
 			    "it is a copy of a recorded process that has not settled; try again");
@@ -195,6 +200,7 @@ static bool call_agent(struct request *q, struct injection *i)
 	if (q->settings)
 		strcpy(call->settings, q->settings);
 	call->result = -1;
+	i->guarded = ATTACHMENT_GUARDED;
 	error = injection_call(i, function, call, bytes, 0);
 	if (error == EFAULT)
 		fail(q, "the agent has failed in it, and was taken out of its way");

@@ -4,6 +4,7 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,6 +120,8 @@ int injection_stop(struct injection *i, pid_t pid, pid_t tid)
 
 	i->pid = pid;
 	i->tid = tid;
+	i->guarded = 0;
+	i->sent = 0;
 	i->stopped = false;
 	if (ptrace(PTRACE_SEIZE, tid, 0, (void *)(long)PTRACE_O_TRACESYSGOOD))
 		return errno;
@@ -298,24 +301,74 @@ static int set_mask(const struct injection *i, uint64_t mask)
 	return result_of(ptrace(PTRACE_SETSIGMASK, i->tid, (void *)sizeof(mask), &mask));
 }
 
+/* Those of faults are not blocked: the kernel would take the program's handler away. */
+static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE};
+
+static bool is_fault(int number)
+{
+	for (size_t k = 0; k < sizeof(faults) / sizeof(*faults); k++)
+		if (faults[k] == number)
+			return true;
+	return false;
+}
+
+static bool is_shared(pid_t pid, uint64_t address)
+{
+	char path[64], line[PATH_MAX + 128], kind;
+	bool shared = false;
+	FILE *maps;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	maps = fopen(path, "re");
+	while (maps && fgets(line, sizeof(line), maps)) {
+		unsigned long long start, end;
+
+		if (sscanf(line, "%llx-%llx %*3c%c", &start, &end, &kind) == 3 &&
+		    address >= start && address < end)
+			shared = kind == 's';
+	}
+	if (maps)
+		fclose(maps);
+	return shared;
+}
+
+/* What to do with a signal that has stopped the thread: *deliver it, or 0. EFAULT: the call has crashed. */
+static int take_signal(struct injection *i, uint64_t data_at, int number, int *deliver)
+{
+	uint64_t told = 0;
+	siginfo_t info;
+
+	*deliver = 0;
+	if (ptrace(PTRACE_GETSIGINFO, i->tid, 0, &info) || info.si_code <= 0 || !is_fault(number)) {
+		i->sent |= 1ull << (number - 1);
+		return 0;
+	}
+	if (number != SIGBUS || !i->guarded || read_memory(i->pid, data_at, &told, sizeof(told)) ||
+	    told != i->guarded || !is_shared(i->pid, (uintptr_t)info.si_addr))
+		return EFAULT;
+	*deliver = number;
+	return 0;
+}
+
 /* Runs the thread until it is about to make the sigreturn system call: then the call has returned. */
-static int run_to_sigreturn(const struct injection *i)
+static int run_to_sigreturn(struct injection *i, uint64_t data_at)
 {
 	struct user_regs_struct r;
-	int status, error, number;
+	int status, error, number, deliver = 0;
 
 	for (;;) {
-		if (ptrace(PTRACE_SYSCALL, i->tid, 0, 0))
+		if (ptrace(PTRACE_SYSCALL, i->tid, 0, (void *)(long)deliver))
 			return errno;
 		error = wait_for_stop(i->tid, &status, -1);
 		if (error)
 			return error;
+		deliver = 0;
 		number = WSTOPSIG(status);
 		if (number != (SIGTRAP | 0x80)) {
-			/* All signals are blocked but those that a fault forces; and SIGSTOP. */
-			if (status >> 16 == 0 && (number == SIGSEGV || number == SIGBUS ||
-						  number == SIGILL || number == SIGFPE))
-				return EFAULT;
+			/* All signals are blocked but those of faults; and SIGSTOP. */
+			error = status >> 16 ? 0 : take_signal(i, data_at, number, &deliver);
+			if (error)
+				return error;
 			continue;
 		}
 		error = result_of(ptrace(PTRACE_GETREGS, i->tid, 0, &r));
@@ -358,7 +411,7 @@ int injection_call(struct injection *i, uint64_t function, void *data, size_t by
 		   uint64_t number)
 {
 	struct user_regs_struct r = i->registers;
-	uint64_t sp, data_at;
+	uint64_t sp, data_at, blocked = ~0ull;
 	int error = put_frame(i, data, bytes, &sp, &data_at), undone;
 
 	step();
@@ -371,12 +424,14 @@ int injection_call(struct injection *i, uint64_t function, void *data, size_t by
 	r.rax = 0;
 	r.orig_rax = (unsigned long long)-1;
 	r.eflags &= ~0x400ull; /* DF */
-	error = set_mask(i, ~0ull);
+	for (size_t k = 0; k < sizeof(faults) / sizeof(*faults); k++)
+		blocked &= ~(1ull << (faults[k] - 1));
+	error = set_mask(i, blocked);
 	if (!error)
 		error = set_registers(i, &r);
 	step();
 	if (!error)
-		error = run_to_sigreturn(i);
+		error = run_to_sigreturn(i, data_at);
 	if (!error)
 		error = read_memory(i->pid, data_at, data, sizeof(uint64_t));
 	step();
@@ -395,6 +450,9 @@ void injection_release(struct injection *i)
 		return;
 	if (i->state_bytes)
 		set_final(i);
+	for (int number = 1; number <= 64; number++)
+		if (i->sent >> (number - 1) & 1)
+			syscall(SYS_tgkill, i->pid, i->tid, number);
 	ptrace(PTRACE_DETACH, i->tid, 0, 0);
 	i->stopped_ns = now() - i->stopped_ns;
 	i->stopped = false;

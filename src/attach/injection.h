@@ -34,6 +34,9 @@ struct injection {
 	bool waits;    /* it waited in a system call, which the stop has interrupted */
 	bool restarts; /* that is begun again, as the stop has interrupted it, and no signal has */
 	uint64_t sigreturn; /* where the code above is in the process */
+	/* Not 0: while the data begins with this, the function handles a SIGBUS of pages that are shared. */
+	uint64_t guarded;
+	uint64_t sent;	    /* signals that came from others meanwhile: sent again at the release */
 	int64_t stopped_ns; /* since when */
 	struct user_regs_struct registers;
 	size_t state_bytes;

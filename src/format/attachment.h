@@ -29,6 +29,8 @@ enum attachment {
 	ATTACHMENT_NO_SPOOL = 3, /* the spool cannot be opened */
 	ATTACHMENT_OFF = 4,	 /* the agent cannot work here: the spool says why */
 	ATTACHMENT_FORK = 5,	 /* a child of vfork, or another process's memory */
+	ATTACHMENT_LOST = 6,	 /* the spool was emptied, or its disk failed, meanwhile */
+	ATTACHMENT_GUARDED = 7, /* not returned yet; a SIGBUS of the spool's pages is the agent's */
 };
 #define ATTACHMENT_ERROR_SHIFT 8
 
