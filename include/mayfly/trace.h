@@ -624,9 +624,9 @@ struct mayfly_summary {
 
 int mayfly_trace_summary(const struct mayfly_trace *trace, struct mayfly_summary *summary);
 
-/* Live bytes at `points` evenly spaced times from 0 to the end: each is the largest of its step.
- * For snapshots and large exact traces, values between the ends of an interval or of a chunk of
- * events are interpolated. MAYFLY_E_ABSENT when the trace has no times. */
+/* The most live bytes in each of `points` equal steps from 0 to the end; what was live when a step began
+ * counts, too. The most between two snapshots counts for the step that contains the second one.
+ * MAYFLY_E_ABSENT when the trace has no times. */
 int mayfly_timeline(const struct mayfly_trace *trace, size_t points, double *live_bytes);
 
 /*

@@ -16,6 +16,7 @@
  *	chosen_sums.c	or of sets of them that the caller chooses
  *	query_events.c	a pass over the events
  *	query_shown.c	which rows of an answer each slot counts for; used by these:
+ *	live_curve.c	live bytes over time, without rows
  *	series.c	rows over time
  *	leak_times.c	and when leaks arose
  *	grown.c		what grew between two moments
@@ -461,6 +462,8 @@ uint32_t query_slot_group(struct query_state *s, uint32_t slot);
 /* Fills the sums. MAYFLY_E_ABSENT: only events could answer, and the trace has none. */
 bool query_sum(struct query_state *s);
 
+/* Whether only single blocks can answer, as sums by node do not tell what is asked. */
+bool query_asks_for_blocks(const struct query_state *s);
 /* Whether the query's filters keep a block; lifetime, window and metric are not checked. */
 bool query_keeps(const struct query_state *s, const struct cursor_block *b);
 /* The same for a block that counts only if it was allocated, not inherited. */

@@ -548,7 +548,7 @@ static bool sum_events(struct query_state *s)
 /* ---- counters ---- */
 
 /* Filters and groupings for which counters do not suffice. */
-static bool asks_for_blocks(const struct query_state *s)
+bool query_asks_for_blocks(const struct query_state *s)
 {
 	const struct mayfly_query *q = s->query;
 
@@ -574,7 +574,7 @@ static bool counters_say(const struct query_state *s)
 {
 	const struct mayfly_query *q = s->query;
 
-	if (asks_for_blocks(s))
+	if (query_asks_for_blocks(s))
 		return false;
 	if (s->info->snapshot_ns)
 		return !has_window(q) || q->metric == MAYFLY_ALLOCATED;
@@ -854,7 +854,8 @@ static bool gather(struct query_state *s)
 		return query_fail(s, MAYFLY_E_ABSENT);
 	if (counters && (s->info->snapshot_ns || (s->exact && has_parts)))
 		return sum_parts(s);
-	if (s->exact && has_parts && s->query->metric == MAYFLY_ALLOCATED && !asks_for_blocks(s))
+	if (s->exact && has_parts && s->query->metric == MAYFLY_ALLOCATED &&
+	    !query_asks_for_blocks(s))
 		return sum_window(s);
 	if (!query_at_peak(s->query))
 		return sum_events(s);

@@ -32,7 +32,8 @@ struct series_run {
 	struct query_state *s;
 	struct mayfly_series *a;
 	size_t points;
-	int64_t *bound; /* time of each moment; INT64_MAX if the last is the end */
+	const struct live_point *point; /* the moments; NULL: evenly spaced ones */
+	int64_t *bound;			/* time of each moment; INT64_MAX if the last is the end */
 	double *live_bytes, *live_blocks, *allocated_bytes, *allocated_blocks;
 	int64_t *live_count, *allocated_count; /* of samples: with none the sum is exactly 0 */
 	size_t at;			       /* first moment at or after the current event */
@@ -133,10 +134,18 @@ static size_t point_of(const struct series_run *r, int64_t time_ns)
 	return low;
 }
 
-static void advance(struct series_run *r, int64_t time_ns)
+/* Before an event of the batch. Many events may have the same time, and a given moment may lie between
+ * two of them; where fates matter, blocks are found by the times of their births. */
+static void advance(struct series_run *r, const struct cursor_batch *batch, size_t event)
 {
-	while (r->at < r->points && r->bound[r->at] < time_ns)
-		r->at++;
+	uint64_t before = batch->chunk->first_event + event;
+
+	if (r->point && !r->fates)
+		while (r->at < r->points && r->point[r->at].at.events <= before)
+			r->at++;
+	else
+		while (r->at < r->points && r->bound[r->at] < batch->e.time_ns[event])
+			r->at++;
 }
 
 static bool is_allocated(const struct cursor_block *b)
@@ -151,7 +160,7 @@ static bool series_take_alloc(void *context, const struct cursor_batch *batch, s
 	struct series_run *r = context;
 	const struct cursor_block b = query_block(batch, alloc);
 
-	advance(r, batch->e.time_ns[event]);
+	advance(r, batch, event);
 	if (query_keeps(r->s, &b) && query_lifetime_fits(r->s->query, FOREVER))
 		change(r, query_slot(r->s, &b, NEVER_FREED), r->at, change_of(r, &b, 1),
 		       is_allocated(&b));
@@ -169,7 +178,7 @@ static bool series_take_free(void *context, const struct cursor_batch *batch, si
 	uint32_t slot;
 	size_t born;
 
-	advance(r, batch->e.time_ns[event]);
+	advance(r, batch, event);
 	if (!query_keeps(r->s, b))
 		return true;
 	slot = query_slot(r->s, b, fate);
@@ -272,6 +281,12 @@ static void add_up(const struct series_run *r, double *value, const int64_t *cha
 
 static void set_times(struct series_run *r, int64_t *time_ns)
 {
+	for (size_t i = 0; i < r->points; i++)
+		time_ns[i] = r->bound[i] = r->point[i].at.time_ns;
+}
+
+static void space_times(struct series_run *r, int64_t *time_ns)
+{
 	const struct mayfly_query *q = r->s->query;
 	int64_t end = q->to_ns < r->s->info->duration_ns ? q->to_ns : r->s->info->duration_ns;
 
@@ -295,7 +310,10 @@ static bool make_moments(struct series_run *r)
 	r->bound = query_scratch(r->s, r->points, sizeof(*r->bound));
 	if (r->s->error)
 		return false;
-	set_times(r, time_ns);
+	if (r->point)
+		set_times(r, time_ns);
+	else
+		space_times(r, time_ns);
 	return true;
 }
 
@@ -354,12 +372,13 @@ static int series_problem(const struct mayfly_trace *trace, const struct mayfly_
 	return info->absent & (MAYFLY_ABSENT_TIMES | MAYFLY_ABSENT_LIVE) ? MAYFLY_E_ABSENT : 0;
 }
 
-int mayfly_series_run(const struct mayfly_trace *trace, const struct mayfly_query *query,
-		      size_t points, size_t rows, struct mayfly_series **series)
+static int series_at(const struct mayfly_trace *trace, const struct mayfly_query *query,
+		     const struct live_point *point, size_t points, size_t rows,
+		     struct mayfly_series **series)
 {
 	const struct mayfly_query ranking = ranking_query(query);
 	struct query_state s = {0};
-	struct series_run r = {.s = &s, .points = points};
+	struct series_run r = {.s = &s, .point = point, .points = points};
 	const struct mayfly_result *result;
 	int error = series_problem(trace, query, points);
 
@@ -375,6 +394,12 @@ int mayfly_series_run(const struct mayfly_trace *trace, const struct mayfly_quer
 			fill_series(&r);
 	}
 	return answer_finish(&s, r.a, series);
+}
+
+int mayfly_series_run(const struct mayfly_trace *trace, const struct mayfly_query *query,
+		      size_t points, size_t rows, struct mayfly_series **series)
+{
+	return series_at(trace, query, NULL, points, rows, series);
 }
 
 /* ---- rows by their own largest value ---- */
@@ -478,18 +503,19 @@ static bool ranks_at_once(const struct mayfly_info *info, const struct mayfly_qu
 }
 
 int series_run_largest(const struct mayfly_trace *trace, const struct mayfly_query *query,
-		       size_t points, size_t rows, struct mayfly_series **series)
+		       const struct live_point *point, size_t points, size_t rows,
+		       struct mayfly_series **series)
 {
 	struct mayfly_query candidates = ranking_query(query);
 	struct query_state s = {0};
-	struct series_run r = {.s = &s, .points = points};
+	struct series_run r = {.s = &s, .point = point, .points = points};
 	const struct mayfly_result *result;
 	int error = series_problem(trace, query, points);
 
 	if (error)
 		return error;
 	if (!ranks_at_once(mayfly_trace_info(trace), query))
-		return mayfly_series_run(trace, query, points, rows, series);
+		return series_at(trace, query, point, points, rows, series);
 	candidates.metric = MAYFLY_ALLOCATED;
 	candidates.stack_rows = MOST_CANDIDATES;
 	r.a = answer_new(&s, sizeof(*r.a));

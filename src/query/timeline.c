@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * timeline.c: a trace as a whole: its four totals, and live bytes over time, from the per-stack
- * counters (sums.h) if they suffice, otherwise from the events.
+ * timeline.c: a trace as a whole: its four totals, from the per-stack counters (sums.h) if they
+ * suffice, otherwise from the events; and live bytes over time, from live_curve.c.
  */
 #include <mayfly/trace.h>
 
+#include <stdlib.h>
+
 #include "query/estimate.h"
+#include "query/live_curve.h"
 #include "query/parts.h"
 #include "query/query.h"
 #include "trace/read/reader.h"
@@ -108,115 +111,44 @@ int mayfly_trace_summary(const struct mayfly_trace *trace, struct mayfly_summary
 
 /* ---- live bytes over time ---- */
 
-/* Up to this many events are read (fast enough); beyond, the index of chunks is accurate enough. */
-#define FEW_EVENTS (2u << 20)
-
-struct steps {
-	double *largest;
-	size_t count, at;
-	int64_t duration_ns;
-	double live;
-};
-
-/* The step that contains a time. */
-static size_t step_of(const struct steps *s, int64_t time_ns)
+/* A step of `count` that contains a time. */
+static size_t step_of(const struct mayfly_info *info, int64_t time_ns, size_t count)
 {
 	double step;
 
-	if (time_ns <= 0 || s->duration_ns <= 0)
+	if (time_ns <= 0 || info->duration_ns <= 0)
 		return 0;
-	step = (double)time_ns / (double)s->duration_ns * (double)s->count;
-	return step < (double)s->count ? (size_t)step : s->count - 1;
+	step = (double)time_ns / (double)info->duration_ns * (double)count;
+	return step < (double)count ? (size_t)step : count - 1;
 }
 
-/* Advances to a later step. Bytes that are live when a step begins are live in it. */
-static void step_to(struct steps *s, size_t step)
+/* Between two snapshots, how much was live at most is known, but not of what. */
+static void raise_between(const struct mayfly_trace *trace, double *live_bytes, size_t count)
 {
-	while (s->at < step)
-		s->largest[++s->at] = s->live;
-}
+	const struct mayfly_info *info = mayfly_trace_info(trace);
 
-static void step_raise(struct steps *s, size_t step, double live)
-{
-	if (s->largest[step] < live)
-		s->largest[step] = live;
-}
-
-static int steps_of_events(const struct mayfly_trace *trace, struct steps *s)
-{
-	struct mayfly_cursor *cursor;
-	struct mayfly_event e;
-	int more = mayfly_cursor_open(trace, &cursor);
-
-	if (more)
-		return more;
-	while ((more = mayfly_cursor_next(cursor, &e)) == 1) {
-		if (!trace_counts(trace, e.heap, e.node))
-			continue;
-		step_to(s, step_of(s, e.time_ns));
-		s->live += e.kind == MAYFLY_ALLOC ? e.weight_bytes : -e.weight_bytes;
-		step_raise(s, s->at, s->live);
-	}
-	mayfly_cursor_close(cursor);
-	return more;
-}
-
-/*
- * A chunk (of snapshots: an interval) inside one step gives the largest value of that step. A chunk
- * across several steps gives the live bytes at both of its ends; a straight line is assumed between
- * them. Its largest value belongs to one of the steps: for the peak of the trace this step is known
- * (`peak`); otherwise the end with the larger value gets it.
- */
-static void step_over(struct steps *s, const struct trace_chunk *chunk, size_t peak)
-{
-	size_t first = step_of(s, chunk->from_ns), last = step_of(s, chunk->to_ns);
-	double before = s->live, live = (double)chunk->live_bytes;
-
-	step_to(s, first);
-	first = s->at;
-	for (size_t i = first + 1; i <= last; i++) {
-		s->live = before + (live - before) * (double)(i - first) / (double)(last - first);
-		step_to(s, i);
-	}
-	s->live = live;
-	step_raise(s, s->at, live);
-	if (peak < first || peak > s->at)
-		peak = before > live ? first : s->at;
-	step_raise(s, peak, (double)chunk->largest_bytes);
-}
-
-static void steps_of_chunks(const struct mayfly_trace *trace, const struct parts_peak *peak,
-			    struct steps *s)
-{
 	for (size_t i = 0; i < trace->chunks; i++) {
 		const struct trace_chunk *chunk = &trace->chunk[i];
-		bool has_peak = chunk->first_event < peak->events &&
-				peak->events <= chunk->first_event + chunk->events;
+		double *step = &live_bytes[step_of(info, chunk->to_ns, count)];
 
-		step_over(s, chunk, has_peak ? step_of(s, peak->time_ns) : SIZE_MAX);
+		if (*step < (double)chunk->largest_bytes)
+			*step = (double)chunk->largest_bytes;
 	}
 }
 
 int mayfly_timeline(const struct mayfly_trace *trace, size_t points, double *live_bytes)
 {
-	const struct mayfly_info *info = mayfly_trace_info(trace);
-	struct steps s = {.largest = live_bytes, .count = points};
-	bool counted = info->snapshot_ns ||
-		       (trace_sums_parts(trace) > 0 && info->samples + info->frees > FEW_EVENTS);
-	struct parts_peak peak;
-	int error;
+	struct live_step *step = calloc(points + 1, sizeof(*step));
+	struct mayfly_query all;
+	int error = step ? 0 : MAYFLY_E_MEMORY;
 
-	if (points == 0)
-		return MAYFLY_E_RANGE;
-	if (info->absent & (MAYFLY_ABSENT_TIMES | MAYFLY_ABSENT_LIVE))
-		return MAYFLY_E_ABSENT;
-	s.duration_ns = info->duration_ns;
-	live_bytes[0] = 0;
-	error = counted ? parts_find_peak(trace, &peak) : steps_of_events(trace, &s);
-	if (error)
-		return error;
-	if (counted)
-		steps_of_chunks(trace, &peak, &s);
-	step_to(&s, points - 1);
-	return 0;
+	mayfly_query_defaults(&all);
+	if (!error)
+		error = live_curve_run(trace, &all, points, step);
+	for (size_t i = 0; !error && i < points; i++)
+		live_bytes[i] = step[i].most.bytes;
+	if (!error && mayfly_trace_info(trace)->snapshot_ns)
+		raise_between(trace, live_bytes, points);
+	free(step);
+	return error;
 }

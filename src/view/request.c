@@ -44,6 +44,7 @@ static const struct option_row request_rows[] = {
     {"invert", OPTION_FLAG(struct request, invert)},
     {"recursion", OPTION_FLAG(struct request, recursion)},
     {"blocks", OPTION_FLAG(struct request, blocks)},
+    {"extremes", OPTION_FLAG(struct request, extremes)},
     OPTION_END,
 };
 

@@ -25,7 +25,7 @@ struct request {
 	int merge;    /* enum request_merge */
 	double least; /* share of the total */
 	const char *function, *file, *format;
-	bool top_given, invert, recursion, blocks;
+	bool top_given, invert, recursion, blocks, extremes;
 	/* The request's own. */
 	char *text; /* that the above point into */
 };

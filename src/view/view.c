@@ -61,6 +61,10 @@ static void refuse_error(struct view_answer *a, const struct request *r, int err
 		refuse(a, VIEW_BAD_REQUEST, "There is no trace to compare with.");
 		return;
 	}
+	if (error == MAYFLY_E_RANGE && r->q.query.from_ns > r->info->duration_ns) {
+		refuse(a, VIEW_BAD_REQUEST, "The recording ended before the chosen time.");
+		return;
+	}
 	if (error == MAYFLY_E_RANGE && r->format) {
 		text_format(text, sizeof(text),
 			    "%s files of this cannot be written here; see "

@@ -27,11 +27,12 @@
  *	callers			function=NAME: "function" (a row, or null), "callers", "callees"
  *				(rows by function); a block counts once for each of them; a caller's
  *				self is what the function itself allocates when called from there
- *	curve			points=N: "times_ns", "live_bytes" of what the filters keep; without
- *				filters each is the largest since the one before
+ *	curve			points=N: "times_ns", "live_bytes" of what the filters keep, at the
+ *				moments with the least and the most of it in each of N steps
  *	series			points=N, top=N: stacked by rows; at the peak: those that are the
- *				largest at one of these moments; "callers": for each row without a
- *				name its nearest named caller, else null
+ *				largest at one of these moments; extremes=1: at the curve's moments;
+ *				"callers": for each row without a name its nearest named caller, else
+ *				null
  *	grown			what is live at `to` and not at `from`, and the reverse: "before",
  *				"after", "survived" (allocated between, live at the end), "freed"
  *				(live at the begin, not at the end), and the same by rows

@@ -9,9 +9,9 @@
 #include "answer/named_caller.h"
 #include "answer/suppressions.h"
 #include "answer/trace_facts.h"
-#include "query/grouping.h"
 #include "query/grown.h"
 #include "query/leak_times.h"
+#include "query/live_curve.h"
 #include "query/series.h"
 #include "view/answers.h"
 
@@ -124,45 +124,40 @@ done:
 	return error;
 }
 
-/* Everything, over the whole time: the counters of the trace suffice. */
-static int put_whole_curve(struct request *r, struct json *j)
+/* The moments with the least and the most live bytes in each step. */
+static int find_extremes(const struct request *r, struct live_point **point, size_t *points)
 {
-	double *live = malloc(r->points * sizeof(*live));
-	int error = live ? mayfly_timeline(r->trace, r->points, live) : MAYFLY_E_MEMORY;
+	struct live_step *step = calloc(r->points, sizeof(*step));
+	int error;
 
-	if (!error) {
-		json_array(j, "times_ns");
-		for (size_t i = 0; i < r->points; i++)
-			json_integer(j, NULL,
-				     llround((double)r->info->duration_ns * (double)(i + 1) /
-					     (double)r->points));
-		json_end(j);
-		json_rounded_all(j, "live_bytes", live, r->points);
-	}
-	free(live);
+	*points = 0;
+	*point = calloc(r->points, 2 * sizeof(**point));
+	error = step && *point ? live_curve_run(r->trace, &r->q.query, r->points, step)
+			       : MAYFLY_E_MEMORY;
+	if (!error)
+		*points = live_curve_points(step, r->points, *point);
+	free(step);
 	return error;
 }
 
-/* What the filters keep: a series without rows but the last. */
 int view_curve(struct request *r, struct json *j)
 {
-	struct mayfly_series *s;
-	int error;
+	struct live_point *point;
+	size_t points;
+	int error = find_extremes(r, &point, &points);
 
-	if (!r->q.chooses_blocks && !r->q.window_given)
-		return put_whole_curve(r, j);
-	if (!(grouping_of(r->q.query.by).flags & GROUPING_BY_NODE))
-		r->q.query.by = MAYFLY_BY_FUNCTION;
-	error = mayfly_series_run(r->trace, &r->q.query, r->points, 0, &s);
-	if (error)
-		return error;
-	json_array(j, "times_ns");
-	for (size_t i = 0; i < s->points; i++)
-		json_integer(j, NULL, s->time_ns[i]);
-	json_end(j);
-	json_rounded_all(j, "live_bytes", s->live_bytes, s->points);
-	mayfly_series_free(s);
-	return 0;
+	if (!error) {
+		json_array(j, "times_ns");
+		for (size_t i = 0; i < points; i++)
+			json_integer(j, NULL, point[i].at.time_ns);
+		json_end(j);
+		json_array(j, "live_bytes");
+		for (size_t i = 0; i < points; i++)
+			json_rounded(j, NULL, point[i].bytes);
+		json_end(j);
+	}
+	free(point);
+	return error;
 }
 
 /* For each row the nearest named caller of its function without a name, or null. */
@@ -196,20 +191,35 @@ static void put_series_callers(const struct request *r, struct json *j,
 	free(row);
 }
 
-int view_series(struct request *r, struct json *j)
+static int put_series(struct request *r, struct json *j, const struct live_point *point,
+		      size_t points)
 {
 	struct mayfly_series *s;
-	int error;
+	int error = series_run_largest(r->trace, &r->q.query, point, points,
+				       r->top ? r->top : SIZE_MAX, &s);
 
-	limit_stacks(r);
-	error =
-	    series_run_largest(r->trace, &r->q.query, r->points, r->top ? r->top : SIZE_MAX, &s);
 	if (error)
 		return error;
 	json_series(j, r->trace, &r->q.query, s);
 	put_series_callers(r, j, s);
 	mayfly_series_free(s);
 	return 0;
+}
+
+int view_series(struct request *r, struct json *j)
+{
+	struct live_point *point;
+	size_t points;
+	int error;
+
+	limit_stacks(r);
+	if (!r->extremes)
+		return put_series(r, j, NULL, r->points);
+	error = find_extremes(r, &point, &points);
+	if (!error)
+		error = put_series(r, j, point, points);
+	free(point);
+	return error;
 }
 
 static void put_grown_row(const struct request *r, struct json *j, const struct grown_row *row)

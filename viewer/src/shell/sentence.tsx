@@ -214,6 +214,7 @@ function TotalText(props: SentenceProps) {
 	return (
 		<output class={`total${answer.loading ? " loading" : ""}`} aria-live="polite">
 			{answer.error && <span class="problem">{answer.error}</span>}
+			{!total && answer.loading && <span class="dim" aria-busy>Reading…</span>}
 			{total && (
 				<span title={intervalText(total)}>
 					<strong>{estimateText(total)}</strong>

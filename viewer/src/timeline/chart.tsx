@@ -42,6 +42,7 @@ interface Props {
 	markers: Marker[];
 	lit: number | null; // the band that is pointed at, here or in the legend
 	loading: boolean;
+	reading: boolean; // nothing is known yet
 	onPlot(plot: Plot): void;
 	onPoint(index: number | null): void;
 	onLit(band: number | null): void;
@@ -74,7 +75,8 @@ function stack(bands: Band[]): number[][] {
 const roundSteps = Array.from({ length: 15 }, (_, i) => [1, 2, 5].map((digit) => digit * 10 ** i)).flat();
 const powersOfTwo = Array.from({ length: 60 }, (_, i) => 2 ** i);
 
-function valueAxis(unit: string, scale: string, side: 1 | 3): uPlot.Axis {
+/** known: there are values, so that its numbers mean something. */
+function valueAxis(unit: string, scale: string, side: 1 | 3, known: boolean): uPlot.Axis {
 	return {
 		scale,
 		side,
@@ -84,7 +86,7 @@ function valueAxis(unit: string, scale: string, side: 1 | 3): uPlot.Axis {
 		grid: { show: side === 3, stroke: colour("--line"), width: 1 },
 		ticks: { stroke: colour("--line"), width: 1, size: 4 },
 		...(unit.startsWith("bytes") ? { incrs: powersOfTwo } : {}),
-		values: (_, splits) => splits.map((value) => roundText(valueText(value, unit))),
+		values: (_, splits) => splits.map((value) => known ? roundText(valueText(value, unit)) : ""),
 	};
 }
 
@@ -204,8 +206,8 @@ function options(props: Props, lit: () => number | null,
 		scales,
 		axes: [
 			timeAxis(props.range),
-			valueAxis(props.unit, "y", 3),
-			...(other ? [valueAxis(other.unit, scaleOf(other, props.unit), 1)] : []),
+			valueAxis(props.unit, "y", 3, !props.reading),
+			...(other ? [valueAxis(other.unit, scaleOf(other, props.unit), 1, true)] : []),
 		],
 		series: [{}, ...bandSeries(props, lit), ...lineSeries(props)],
 		hooks: {
@@ -268,7 +270,7 @@ export function Chart(props: Props) {
 			plot.current = null;
 		};
 	}, [props.times, props.bands, props.lines, props.unit, props.range.from, props.range.to,
-		props.width, props.markers, theme]);
+		props.width, props.markers, props.reading, theme]);
 	useEffect(() => plot.current?.redraw(false, false), [props.lit]);
 
 	const place = (event: MouseEvent) => {
@@ -308,6 +310,7 @@ export function Chart(props: Props) {
 			onMouseMove={onMove}
 			onMouseLeave={() => (props.onLit(null), props.onPoint(null))}
 		>
+			{props.reading && <div class="timeline-reading">Reading…</div>}
 			{choice && (
 				<div class="timeline-choice" style={{ left: `${choice.left}px` }}>
 					{tickText(choice.from, props.range, (choice.to - choice.from) / 50)}

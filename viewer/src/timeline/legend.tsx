@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the bands and lines are, the top one first, with their values where the cursor is.
+import { Reading } from "../views/cells.tsx";
 import { valueText, type Band, type Line } from "./chart.tsx";
 
 interface Props {
@@ -9,6 +10,10 @@ interface Props {
 	/** The moment whose values are shown, and how to say which. */
 	index: number;
 	when: string;
+	/** What all bands are together then; undefined: their sum. */
+	total?: string;
+	/** Nothing is known yet. */
+	reading: boolean;
 	lit: number | null;
 	/** Whether a band can be descended into; the last one is the sum of all others. */
 	descends(band: number): boolean;
@@ -18,13 +23,15 @@ interface Props {
 
 export function Legend(props: Props) {
 	const { bands, lines, unit, index } = props;
-	const total = bands.reduce((sum, band) => sum + (band.values[index] ?? 0), 0);
+	if (props.reading) return <div class="timeline-legend"><Reading /></div>;
+	const total = props.total
+		?? valueText(bands.reduce((sum, band) => sum + (band.values[index] ?? 0), 0), unit);
 	const order = bands.map((_, i) => i).reverse();
 	return (
 		<div class="timeline-legend">
 			<div class="timeline-legend-head">
 				<span>{props.when}</span>
-				<b>{valueText(total, unit)}</b>
+				<b>{total}</b>
 			</div>
 			<ul>
 				{lines.map((line) => (

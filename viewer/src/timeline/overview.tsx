@@ -36,6 +36,8 @@ function draw(canvas: HTMLCanvasElement, props: Props, width: number) {
 		context.moveTo(plot.left, HEIGHT);
 		curve.times_ns.forEach((ns, i) =>
 			context.lineTo(x(ns), HEIGHT - (curve.live_bytes[i]! / most) * (HEIGHT - 6)));
+		const last = curve.live_bytes.at(-1) ?? 0;
+		context.lineTo(plot.left + plot.width, HEIGHT - (last / most) * (HEIGHT - 6));
 		context.lineTo(plot.left + plot.width, HEIGHT);
 		context.globalAlpha = 0.45;
 		context.fillStyle = colour("--live");

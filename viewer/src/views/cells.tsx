@@ -144,6 +144,11 @@ export function SmallTable<R>(props: SmallTableProps<R>) {
 	);
 }
 
+/** Stands for what is not there yet. */
+export function Reading() {
+	return <p class="empty reading" role="status" aria-busy>Reading…</p>;
+}
+
 /** Content of an answer: dimmed while another is on its way. */
 export function Answered<T>(props: {
 	answer: Answer<T>;
@@ -153,6 +158,6 @@ export function Answered<T>(props: {
 	const { value, error, loading } = props.answer;
 	if (error !== undefined) return <p class="empty" role="status">{error}</p>;
 	if (value === undefined)
-		return <>{props.waiting ?? <p class="empty" role="status">Asking…</p>}</>;
+		return <>{props.waiting ?? <Reading />}</>;
 	return <div class={loading ? "answered loading" : "answered"} aria-busy={loading}>{props.children(value)}</div>;
 }

@@ -12,8 +12,9 @@ import { useAnswer } from "../shell/answer.ts";
 import { metricTitle, phrases } from "../shell/filter_kinds.ts";
 import { questionParameters } from "../state.ts";
 import type { Change, Question } from "../state.ts";
+import { rangeOf } from "../timeline/times.ts";
 import type { Summary as Figures, ViewProps } from "../view.ts";
-import { Answered, Bytes, isNoise, Name, SmallTable } from "./cells.tsx";
+import { Answered, Bytes, isNoise, Name, Reading, SmallTable } from "./cells.tsx";
 import type { Column } from "./cells.tsx";
 import { ResidentBar } from "./resident.tsx";
 import type { Rss } from "./resident.tsx";
@@ -98,14 +99,16 @@ function Tiles(props: ViewProps) {
 }
 
 function LiveCurve(props: ViewProps) {
-	const parameters = { ...questionParameters(props.state.question), points: POINTS };
+	const { question } = props.state;
+	const parameters = { ...questionParameters(question), points: POINTS };
 	const answer = useAnswer<Curve>(props.engine, requestText("curve", parameters), props.generation);
 	return (
 		<section class="card curve">
 			<h2>Live bytes</h2>
-			<Answered answer={answer} waiting={<div class="sparkline" />}>
+			<Answered answer={answer} waiting={<div class="sparkline"><Reading /></div>}>
 				{(curve) => (
-					<Sparkline curve={curve} peakTime={props.info.summary.peak_time_ns}
+					<Sparkline curve={curve} range={rangeOf(question, props.info.info.duration_ns ?? 0)}
+						peakTime={props.info.summary.peak_time_ns ?? null}
 						onOpen={() => props.go({ view: "timeline" })} />
 				)}
 			</Answered>
@@ -198,7 +201,7 @@ export default function Summary(props: ViewProps) {
 			{answer.value?.headline && <p class="headline">{answer.value.headline}</p>}
 			<Tiles {...props} />
 			<LiveCurve {...props} />
-			<Answered answer={answer} waiting={<div class="waiting" role="status" aria-label="Asking" />}>
+			<Answered answer={answer} waiting={<div class="waiting"><Reading /></div>}>
 				{(overview) => (
 					<>
 						<Functions {...props} overview={overview} />

@@ -3,7 +3,7 @@
 // and below, on the same time axis, what the threads did.
 import { useMemo, useRef, useState } from "preact/hooks";
 import { requestText } from "../engine/engine.ts";
-import { bytesText } from "../format.ts";
+import { estimateText, figureText } from "../format.ts";
 import { useKeys } from "../keyboard.ts";
 import { useAnswer } from "../shell/answer.ts";
 import { questionParameters } from "../state.ts";
@@ -18,6 +18,7 @@ import { Overview } from "../timeline/overview.tsx";
 import { Selection } from "../timeline/selection.tsx";
 import { moved, parseTime, rangeOf, rangeOptions, tickText, timeOption, type Range }
 	from "../timeline/times.ts";
+import { phrases } from "../shell/filter_kinds.ts";
 import type { ViewProps } from "../view.ts";
 import { rowName } from "./row.ts";
 
@@ -75,13 +76,19 @@ function highestOf(bands: Band[]): number {
 	return Math.max(0, sums.indexOf(Math.max(...sums)));
 }
 
-function lineOf(counter: Counter, i: number): Line {
+/** The bands have other moments: a line has at each the value of the step that it is in. */
+function lineOf(counter: Counter, i: number, steps: number[], times: number[]): Line {
+	let step = 0;
+	const values = times.map((time) => {
+		while (step + 1 < steps.length && steps[step]! < time) step++;
+		return counter.values[step] ?? null;
+	});
 	return {
 		name: counter.rss ? "RSS" : counter.name,
 		colour: counter.rss ? "--text" : LINE_COLOURS[i % LINE_COLOURS.length]!,
 		dashed: counter.rss,
 		unit: counter.unit ?? "",
-		values: counter.values,
+		values,
 	};
 }
 
@@ -174,7 +181,8 @@ export default function Timeline(props: ViewProps) {
 	const unit = (choices.blocks ? "blocks" : "bytes") + (choices.allocated ? "/s" : "");
 	const range = rangeOf(question, duration);
 	const by = own.by ?? "function";
-	// A rate needs steps that are long enough to count in.
+	// What is live is drawn at the moments with the least and the most of it in each step; a rate needs
+	// steps that are long enough to count in.
 	const points = Math.min(1024, Math.round(width / 100) * (choices.allocated ? 10 : 50) + 10);
 
 	const filters = questionParameters(question);
@@ -182,7 +190,8 @@ export default function Timeline(props: ViewProps) {
 		: question.metric === "live" ? {} : { metric: "peak", at: undefined };
 	const ask = width > 0;
 	const series = useAnswer<Series>(engine, ask
-		? requestText("series", { ...filters, ...ranking, by, points, top: BANDS }) : null, generation);
+		? requestText("series", { ...filters, ...ranking, by, points, top: BANDS,
+			extremes: choices.allocated ? undefined : "1" }) : null, generation);
 	const counters = useAnswer<Counters>(engine, ask
 		? requestText("counters", { from: question.from, to: question.to, points }) : null, generation);
 	const curve = useAnswer<Curve>(engine, ask ? requestText("curve", {
@@ -197,11 +206,9 @@ export default function Timeline(props: ViewProps) {
 	const chosen = own.lines === undefined ? usualLines(known, most)
 		: own.lines.split(" ").filter((name) => known.some((c) => c.name === name));
 	const lines = useMemo(
-		() => known.filter((c) => chosen.includes(c.name)).map(lineOf),
-		[counters.value, chosen.join(" ")]);
-	// Both answers are of the same window and have the same moments, once both are there.
-	const fits = series.value && (!counters.value ||
-		counters.value.times_ns.length === series.value.times_ns.length);
+		() => known.filter((c) => chosen.includes(c.name))
+			.map((c, i) => lineOf(c, i, counters.value!.times_ns, series.value?.times_ns ?? [])),
+		[counters.value, series.value, chosen.join(" ")]);
 
 	// What was live at one moment says little about a range: a range shows what was allocated in
 	// it, until it is given up.
@@ -230,9 +237,9 @@ export default function Timeline(props: ViewProps) {
 	const at = question.metric === "live" && question.at ? parseTime(question.at) : undefined;
 	const markers = useMemo(() => {
 		const marked = [];
-		const bytes = info.summary.peak?.bytes?.estimate;
+		const { bytes, samples } = info.summary.peak;
 		if (peak !== null && bytes)
-			marked.push({ ns: peak, text: `peak ${bytesText(bytes)}`, colour: "--text" });
+			marked.push({ ns: peak, text: `peak ${figureText(bytes, samples)}`, colour: "--text" });
 		if (at !== undefined) marked.push({ ns: at, text: `at ${question.at}`, colour: "--accent" });
 		return marked;
 	}, [info, peak, at]);
@@ -270,8 +277,12 @@ export default function Timeline(props: ViewProps) {
 	const highest = useMemo(() => highestOf(bands), [bands]);
 	const last = Math.max(0, (series.value?.times_ns.length ?? 1) - 1);
 	const index = Math.min(point ?? highest, last);
-	const when = series.value ? tickText(series.value.times_ns[index] ?? 0, range,
-		(range.to - range.from) / 500) : "";
+	// The report's peak is not the largest sum of samples, which is mostly one whose samples were lucky.
+	const ofAll = phrases({ ...question, from: undefined, to: undefined }).length === 0;
+	const atPeak = point === null && peak !== null && unit === "bytes" && ofAll &&
+		peak >= range.from && peak <= range.to;
+	const time = atPeak ? peak : (series.value?.times_ns[index] ?? 0);
+	const when = tickText(time, range, (range.to - range.from) / 500);
 
 	return (
 		<section class="timeline" ref={host}>
@@ -306,16 +317,18 @@ export default function Timeline(props: ViewProps) {
 				<div class="timeline-main" style={{
 					gridTemplateColumns: wide ? `minmax(0, 1fr) ${LEGEND}px` : "minmax(0, 1fr)",
 				}}>
-					<Chart times={series.value?.times_ns ?? []} bands={bands} lines={fits ? lines : []}
-						unit={unit} steps={choices.allocated} range={range} markers={markers} lit={lit} loading={series.loading}
+					<Chart times={series.value?.times_ns ?? []} bands={bands} lines={lines}
+						unit={unit} steps={choices.allocated} range={range} markers={markers} lit={lit} loading={series.loading} reading={!series.value}
 						width={Math.max(300, width - (wide ? LEGEND + GAP : 0))}
 						onPlot={(next) => {
 							if (next.left !== plot.left || next.width !== plot.width) setPlot(next);
 						}}
 						onPoint={setPoint} onLit={setLit} onBand={down} onRange={show}
 						onMoment={moment} onWhole={whole} />
-					<Legend bands={bands} lines={fits ? lines : []} unit={unit} index={index}
-						when={point === null ? `most, at ${when}` : `at ${when}`} lit={lit}
+					<Legend bands={bands} lines={lines} unit={unit} index={index}
+						when={atPeak ? `peak, at ${when}` : point === null ? `most, at ${when}` : `at ${when}`}
+						total={atPeak ? estimateText(info.summary.peak) : undefined}
+						reading={!series.value} lit={lit}
 						descends={descends} onLit={setLit} onBand={down} />
 				</div>
 			)}
