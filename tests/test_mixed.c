@@ -4,7 +4,7 @@
  * Python frames. Each step changes a part of the stack and makes it anew; what is made must be what a
  * merge that remembers nothing makes, and `common` what it shares with the one before.
  */
-#include "agent/python/mixed.h"
+#include "agent/interpreter/mixed.h"
 
 #include "test.h"
 

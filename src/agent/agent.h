@@ -34,7 +34,8 @@
  *	image.c entries.c		loaded libraries; the allocators' own functions
  *	bypass.c			code that would pass the hooks by
  *	linked.c			in static programs, instead of dlsym.c and bypass.c
- *	events/ ocaml/ python/		events and pools; OCaml's heaps; Python's frames and blocks
+ *	events/ ocaml/			events and pools; OCaml's heaps
+ *	interpreter/ python/		languages' frames among the native ones; their allocators
  *
  * Rules of this folder: no call into the program's malloc on the sample path, no stdio, no loader
  * locks, no threads, no signals but that of fault.c. errno is what the real function left. Any failure leads to one

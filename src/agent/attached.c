@@ -27,7 +27,7 @@
 #include "agent/hooks.h"
 #include "agent/leave.h"
 #include "agent/life.h"
-#include "agent/python/python.h"
+#include "agent/interpreter/interpreter.h"
 #include "agent/real.h"
 #include "agent/sampled.h"
 #include "agent/slots.h"
@@ -429,7 +429,7 @@ static bool installed; /* something of a recording is in place: undo() takes it 
 static void undo(void)
 {
 	environment_bring_nothing();
-	python_stop();
+	interpreter_stop();
 	lead_parts_back(PART_OTHERS, PART_REALLOC);
 	life_detach();
 	lead_parts_back(PART_FREE, PART_FREE);
@@ -455,7 +455,7 @@ static bool gives_way(const char *settings)
 static void forget_locks(void)
 {
 	atomic_store(&slots_lock.held, 0);
-	python_forked();
+	interpreter_forked();
 }
 
 static void watch(void)
@@ -497,7 +497,7 @@ static long attach(struct attachment_call *call)
 	}
 	environment_bring(preloaded_path, settings);
 	watch();
-	python_start();
+	interpreter_start();
 	/* A thread that was just being led to the function underneath, at its first call, may have
 	 * undone this by the second look. */
 	look_at_libraries(true);

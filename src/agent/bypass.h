@@ -17,7 +17,7 @@ bool bypass_start(void);
 void bypass_dlopen(int mode);
 
 /* Called in dlsym, in a thread that has opened a library since: its constructors have run. NULL: nobody
- * waits for a library. Set by python.c. */
+ * waits for a library. Set by interpreter.c. */
 HIDDEN extern void (*bypass_opened)(void);
 
 /* This thread is about to load a library into another namespace. */

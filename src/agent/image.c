@@ -47,7 +47,7 @@ static uint32_t gnu_hash(const char *name)
 	return hash;
 }
 
-void *image_find(const struct image *o, const char *name)
+const Elf64_Sym *image_symbol(const struct image *o, const char *name)
 {
 	uint32_t hash = gnu_hash(name), buckets, first, at;
 	const uint32_t *bucket, *chain;
@@ -64,11 +64,18 @@ void *image_find(const struct image *o, const char *name)
 
 		if ((there | 1) == (hash | 1) && symbol->st_shndx != SHN_UNDEF &&
 		    !strcmp(o->text + symbol->st_name, name))
-			return (void *)(o->bias + symbol->st_value);
+			return symbol;
 		if (there & 1)
 			break;
 	}
 	return NULL;
+}
+
+void *image_find(const struct image *o, const char *name)
+{
+	const Elf64_Sym *symbol = image_symbol(o, name);
+
+	return symbol ? (void *)(o->bias + symbol->st_value) : NULL;
 }
 
 /* The symbols that a library does not define come before those in its table. */

@@ -36,6 +36,9 @@ static inline bool image_has(const struct image *o, const void *address)
 /* Does the library use a function of this name that another one defines? */
 bool image_imports(const struct image *o, const char *name);
 
+/* What the library says of a name that it defines; NULL: it defines none of this name, or has no table. */
+const Elf64_Sym *image_symbol(const struct image *o, const char *name);
+
 /* A function that the library defines; NULL: it defines none of this name, or has no table. */
 void *image_find(const struct image *o, const char *name);
 

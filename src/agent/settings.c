@@ -181,13 +181,13 @@ static bool take_exact(const char *text, size_t length)
 	return true;
 }
 
-static bool take_python(const char *text, size_t length)
+static bool take_unless(const char *text, size_t length, bool *without)
 {
-	bool python = true;
+	bool with = true;
 
-	if (!parse_yes(text, length, &python))
+	if (!parse_yes(text, length, &with))
 		return false;
-	agent_config.no_python = !python;
+	*without = !with;
 	return true;
 }
 
@@ -215,7 +215,7 @@ static void take_setting(const char *key, size_t key_length, const char *value, 
 	} else if (word(key, key_length, "ocaml")) {
 		good = take_ocaml(value, length);
 	} else if (word(key, key_length, "python")) {
-		good = take_python(value, length);
+		good = take_unless(value, length, &agent_config.no_python);
 	} else if (word(key, key_length, "runtime_events")) {
 		good = parse_yes(value, length, &agent_config.runtime_events);
 	} else if (word(key, key_length, "ocaml_frames")) {

@@ -17,7 +17,7 @@
 #include "agent/spool_file.h"
 #include "agent/unwind/walk.h"
 
-struct mixing; /* python.c */
+struct mixing; /* interpreter.c */
 
 struct writer {
 	struct spool_packet *packet; /* NULL: none, and at == end */
@@ -37,7 +37,7 @@ struct writer {
 	uint32_t number;
 	uint32_t tid;
 	char name[16];	       /* of the thread, as last recorded */
-	struct mixing *mixing; /* of python.c, to make the next `mixed` */
+	struct mixing *mixing; /* of interpreter.c, to make the next `mixed` */
 	bool is_mixed;
 	uint32_t mixed_depth, mixed_common;
 	uint32_t ocaml_depth, ocaml_slots;
@@ -54,7 +54,7 @@ struct writer {
 	 * runtime has for them, in its order: the root is the last. */
 	uint64_t ocaml_stack[SPOOL_OCAML_FRAMES + 1];
 	uint64_t ocaml_slot[SPOOL_OCAML_FRAMES];
-	/* With Python: the latest capture with the frames of Python in it, from the root. */
+	/* With an interpreter: the latest capture with its frames in it, from the root. */
 	uint64_t mixed[SPOOL_MAX_FRAMES];
 	uint64_t cache[SPOOL_CACHE_SIZE];
 	struct walk walk;

@@ -485,7 +485,7 @@ static uint32_t read_function(struct spool_stacks *t, uint64_t address, struct v
 
 	if (!text || !length || length >= sizeof(name))
 		return 0;
-	if (address & SPOOL_CODE_PYTHON)
+	if (address & SPOOL_CODE_INTERPRETED)
 		return recording_string(t->tables, (const char *)text, (size_t)length);
 	memcpy(name, text, (size_t)length);
 	return recording_string(t->tables, name, ocaml_spelling(name, (size_t)length, respelled));

@@ -81,6 +81,17 @@ static inline long sys_write(int fd, const void *buffer, size_t length)
 	return sys_call3(SYS_write, fd, (long)buffer, (long)length);
 }
 
+/* Copies memory of a process; what cannot be read is an error, where a load would be a fault. */
+static inline long sys_read_process(int pid, void *to, uintptr_t from, size_t bytes)
+{
+	struct {
+		void *at;
+		size_t bytes;
+	} local = {to, bytes}, remote = {(void *)from, bytes};
+
+	return sys_call6(SYS_process_vm_readv, pid, (long)&local, 1, (long)&remote, 1, 0);
+}
+
 static inline long sys_fallocate(int fd, int mode, int64_t offset, int64_t length)
 {
 	return sys_call4(SYS_fallocate, fd, mode, offset, length);

@@ -30,7 +30,7 @@
 #include "agent/exact.h"
 #include "agent/live_filter.h"
 #include "agent/path.h"
-#include "agent/python/python_code.h"
+#include "agent/interpreter/code_objects.h"
 #include "agent/sampled.h"
 
 #define SMALL_MOST  512u
@@ -102,7 +102,7 @@ static COLD void slow_free(const struct allocator *a, void *context, void *block
 	int error = errno;
 
 	if (agent_exact) {
-		python_code_freed(block);
+		codes_freed(block);
 		exact_pool_free(key);
 	} else {
 		sampled_free_block(key);
@@ -436,7 +436,7 @@ static void unwrap(enum domain which)
 
 void pymalloc_unwrap(void)
 {
-	python_code_see_frees(0);
+	codes_see_frees(0);
 	if (!set_allocator)
 		return;
 	unwrap(DOMAIN_MEM);
@@ -466,5 +466,5 @@ void pymalloc_wrap_again(void)
 	/* The interpreter is up: its allocators stay. */
 	times_up++;
 	if (agent_exact && mem == WRAPPED_FREES && obj == WRAPPED_FREES)
-		python_code_see_frees(times_up);
+		codes_see_frees(times_up);
 }

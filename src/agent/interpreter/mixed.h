@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One stack of two: the native frames of a capture, and the frames of Python that run in them.
+ * One stack of two: the native frames of a capture, and the frames of an interpreter that run in them.
  *
  *	native frames			the interpreter's own chain		what is written
  *	(each with its part of		(each group ends at an address
@@ -11,7 +11,7 @@
  *	_PyEval_EvalFrameDefault  <──	key					list_sort
  *	malloc									_PyEval_EvalFrameDefault, key
  *
- * One native call of the evaluator runs a group of Python frames, those that call one another
+ * One native call of the evaluator runs a group of frames, those that call one another
  * without C in between. A group has the address of a variable on the C stack of its native call,
  * which tells which native frame it belongs to.
  *
@@ -25,7 +25,7 @@
 
 #include "agent/spool.h"
 
-#define MIXED_FRAMES 1400u /* frames of Python of one stack; the leaf-most ones */
+#define MIXED_FRAMES 1400u /* frames of an interpreter of one stack; the leaf-most ones */
 #define MIXED_GROUPS 512u
 
 struct mixed_group {
@@ -33,7 +33,7 @@ struct mixed_group {
 	uint32_t end;	  /* of its frames, after that of the group before */
 };
 
-/* The frames of Python, from the leaf. */
+/* The frames of the interpreter, from the leaf. */
 struct mixed_chain {
 	uint64_t frame[MIXED_FRAMES];
 	struct mixed_group group[MIXED_GROUPS];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Native frames and frames of Python as one stack: see mixed.h. */
-#include "agent/python/mixed.h"
+/* Native and interpreted frames as one stack: see mixed.h. */
+#include "agent/interpreter/mixed.h"
 
 #include <string.h>
 

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Code objects of an interpreter: see code_objects.h.
+ *
+ * A code object gets a number when it is first seen on a stack. The address of a frame is
+ *
+ *	 63 62 61           24 23           0
+ *	| 0| 1|  code's number | instruction |  + 1
+ *
+ * and its place (function, file, line) goes to the spool once. A code object may die and another one
+ * take its memory: what identifies it (struct code_seen) is compared each time, and a difference makes
+ * a new number. An object which has been compared need not be again in the same version: until its
+ * memory is freed (Python in exact mode), or until objects may be freed at all (Ruby).
+ */
+#include "agent/interpreter/code_objects.h"
+
+#include "agent/cpu/sys.h"
+
+#define INSTRUCTION_BITS 24
+#define NUMBER_MOST	 ((1ull << (62 - INSTRUCTION_BITS)) - 1)
+#define CODES_FIRST	 4096u
+#define CHUNK_BYTES	 (1u << 20)
+
+/* A code object as it was when it got its number. */
+struct code {
+	struct code_seen seen;
+	uint64_t number;
+	_Atomic uint32_t compared; /* in which version; 0: freed since */
+	_Atomic uint8_t known[];   /* bits: the place of this instruction is in the spool */
+};
+
+/* By the object's address: open addressing, about half full at most. Only a thread with the lock
+ * puts something there. */
+struct codes {
+	uint64_t mask;
+	_Atomic(struct code *) slot[];
+};
+
+_Atomic uint32_t codes_frees_number;
+_Atomic uint32_t codes_changes;
+_Atomic uint8_t codes_filter[CODES_FILTER];
+
+static _Atomic(struct codes *) table;
+static struct agent_lock lock;
+static uint64_t codes_used, codes_numbered;
+static char *chunk;
+static size_t chunk_left;
+
+/* Memory that is never given back. */
+static void *take(size_t bytes)
+{
+	void *taken;
+
+	bytes = (bytes + 7) & -(size_t)8;
+	if (bytes > CHUNK_BYTES / 4)
+		return agent_sandboxed ? NULL : sys_memory(bytes);
+	if (bytes > chunk_left) {
+		chunk = agent_sandboxed ? NULL : sys_memory(CHUNK_BYTES);
+		chunk_left = chunk ? CHUNK_BYTES : 0;
+		if (!chunk)
+			return NULL;
+	}
+	taken = chunk;
+	chunk += bytes;
+	chunk_left -= bytes;
+	return taken;
+}
+
+static uint64_t first_slot(const void *object)
+{
+	return (uintptr_t)object * 0x9e3779b97f4a7c15u >> 32;
+}
+
+/* The slot of the object, or the free one for it. */
+static _Atomic(struct code *) *slot_of(struct codes *t, const void *object)
+{
+	for (uint64_t i = first_slot(object);; i++) {
+		_Atomic(struct code *) *slot = &t->slot[i & t->mask];
+		struct code *there = atomic_load_explicit(slot, memory_order_acquire);
+
+		if (!there || there->seen.object == object)
+			return slot;
+	}
+}
+
+/* The table with room for one more. The old one stays for threads that are in it. */
+static struct codes *room_for_one(void)
+{
+	struct codes *old = atomic_load(&table), *larger;
+	uint64_t slots = old ? 2 * (old->mask + 1) : CODES_FIRST;
+
+	if (old && 2 * (codes_used + 1) <= old->mask)
+		return old;
+	larger = agent_sandboxed ? NULL : sys_memory(sizeof(*larger) + slots * sizeof(void *));
+	if (!larger)
+		return NULL;
+	larger->mask = slots - 1;
+	for (uint64_t i = 0; old && i <= old->mask; i++) {
+		struct code *c = atomic_load(&old->slot[i]);
+
+		if (c)
+			atomic_store(slot_of(larger, c->seen.object), c);
+	}
+	atomic_store(&table, larger);
+	return larger;
+}
+
+static struct code *add_code(const struct code_seen *seen)
+{
+	struct codes *t = room_for_one();
+	_Atomic(struct code *) *slot;
+	struct code *added;
+
+	if (!t || codes_numbered == NUMBER_MOST)
+		return NULL;
+	added = take(sizeof(*added) + seen->units / 8 + 1);
+	if (!added)
+		return NULL;
+	added->seen = *seen;
+	added->number = codes_numbered++;
+	slot = slot_of(t, seen->object);
+	codes_used += !atomic_load(slot);
+	atomic_store(&codes_filter[codes_filtered(seen->object)], 1);
+	atomic_store_explicit(slot, added, memory_order_release);
+	return added;
+}
+
+static bool same_code(const struct code_seen *a, const struct code_seen *b)
+{
+	return a->part[0] == b->part[0] && a->part[1] == b->part[1] && a->part[2] == b->part[2] &&
+	       a->hash == b->hash && a->units == b->units;
+}
+
+static inline struct code *find_code(const void *object)
+{
+	struct codes *t = atomic_load_explicit(&table, memory_order_acquire);
+
+	return t ? atomic_load(slot_of(t, object)) : NULL;
+}
+
+struct code *codes_known(const void *object, uint32_t version)
+{
+	struct code *there = version ? find_code(object) : NULL;
+
+	if (there && atomic_load_explicit(&there->compared, memory_order_relaxed) == version)
+		return there;
+	return NULL;
+}
+
+struct code *codes_compared(const struct code_seen *seen, uint32_t version)
+{
+	struct code *there = find_code(seen->object);
+
+	if (LIKELY(there && same_code(&there->seen, seen))) {
+		atomic_store_explicit(&there->compared, version, memory_order_relaxed);
+		return there;
+	}
+	if (!agent_lock(&lock))
+		return NULL;
+	there = add_code(seen);
+	agent_unlock(&lock);
+	return there;
+}
+
+uint64_t codes_address(struct code *code, uint64_t *unit, bool *is_new)
+{
+	uint8_t bit;
+
+	if (*unit >= code->seen.units) /* before the first one */
+		*unit = 0;
+	if (*unit >> INSTRUCTION_BITS)
+		*unit = (1u << INSTRUCTION_BITS) - 1;
+	bit = (uint8_t)(1u << (*unit & 7));
+	*is_new = !(atomic_load_explicit(&code->known[*unit / 8], memory_order_relaxed) & bit);
+	if (UNLIKELY(*is_new))
+		atomic_fetch_or(&code->known[*unit / 8], bit);
+	return (SPOOL_CODE_INTERPRETED | code->number << INSTRUCTION_BITS | *unit) + 1;
+}
+
+COLD void codes_maybe_freed(const void *block)
+{
+	struct code *there = find_code(block);
+
+	if (!there)
+		return;
+	atomic_store_explicit(&there->compared, 0, memory_order_relaxed);
+	atomic_fetch_add_explicit(&codes_changes, 1, memory_order_release);
+}
+
+void codes_see_frees(uint32_t number)
+{
+	atomic_store(&codes_frees_number, number);
+	atomic_fetch_add(&codes_changes, 1);
+}
+
+COLD void codes_forget_latest(struct codes_latest *latest, uint32_t version)
+{
+	latest->version = version;
+	latest->changes = atomic_load_explicit(&codes_changes, memory_order_acquire);
+	for (size_t k = 0; k < CODES_LATEST; k++)
+		latest->of[k].object = NULL;
+}
+
+void codes_forked(void)
+{
+	atomic_store(&lock.held, 0);
+}
+
+void codes_forget(void)
+{
+	struct codes *t = atomic_load(&table);
+
+	atomic_fetch_add(&codes_changes, 1);
+	for (uint64_t i = 0; t && i <= t->mask; i++) {
+		struct code *c = atomic_load(&t->slot[i]);
+
+		for (uint64_t k = 0; c && k <= c->seen.units / 8; k++)
+			atomic_store_explicit(&c->known[k], 0, memory_order_relaxed);
+	}
+}
