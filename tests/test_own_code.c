@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which functions are the program's own: names as the demanglers and compilers write them. */
 #include "answer/own_code.h"
+#include "answer/plain_name.h"
 
 #include <string.h>
 
@@ -136,6 +137,25 @@ static void test_ocaml_and_python(void)
 		CHECK(kind(*f, "", "/opt/demo/demo") == CODE_LIBRARY, "%s", *f);
 }
 
+static void test_ruby(void)
+{
+	static const char *const names[] = {
+	    "Array#<<",	       "Integer#<=>", "block (2 levels) in Order#load",
+	    "block in <main>", "Order.find",  NULL};
+	char plain[64];
+
+	CHECK(kind("Order#load", "/srv/shop/app/models/order.rb", "") == CODE_OWN);
+	CHECK(kind("_app_views_index", "/srv/shop/app/views/index.html.erb", "") == CODE_OWN);
+	CHECK(kind("Array#each", "<cfunc>", "") == CODE_LIBRARY);
+	CHECK(kind("Kernel#tap", "<internal:kernel>", "") == CODE_LIBRARY);
+	CHECK(kind("Set#add", "/usr/lib/ruby/3.1.0/set.rb", "") == CODE_LIBRARY);
+	CHECK(kind("Rack::Builder#call", "/srv/gems/rack-2.2.6/lib/rack.rb", "") == CODE_LIBRARY);
+	CHECK(kind("malloc", "/srv/shop/lib/malloc.rb", "") == CODE_OWN);
+	CHECK(is_entry("<main>", "app.rb") && is_entry("<top (required)>", "config.ru"));
+	for (const char *const *name = names; *name; name++)
+		CHECK(strcmp(name_plain(plain, sizeof(plain), *name), *name) == 0, "%s", *name);
+}
+
 /* The user's rules come first; the first one that fits decides. */
 static void test_rules(void)
 {
@@ -218,6 +238,7 @@ int main(void)
 	RUN(test_rules);
 	RUN(test_modules);
 	RUN(test_python);
+	RUN(test_ruby);
 	RUN(test_entry);
 	DONE();
 }

@@ -10,12 +10,12 @@ const char *const library_modules[] = {
     "libdl.so",	       "librt.so",  "libm.so",	   "libresolv.",  "libstdc++.",	 "libc++.so",
     "libc++abi.",      "libgcc_s.", "libunwind.",  "libstd-",	  "libasan.",	 "libtsan.",
     "liblsan.",	       "libubsan.", "libjemalloc", "libtcmalloc", "libmimalloc", "libmayfly.",
-    "libmayfly-musl.", "libasmrun", "libcamlrun",  NULL};
+    "libmayfly-musl.", NULL};
 
 /* Those among them that only allocate, or load. */
-const char *const runtime_modules[] = {
-    "ld-linux",	 "ld-2.",      "ld-musl",    "libjemalloc.so",	"libtcmalloc", "libmimalloc.",
-    "libasmrun", "libcamlrun", "libmayfly.", "libmayfly-musl.", NULL};
+const char *const runtime_modules[] = {"ld-linux",	 "ld-2.",	    "ld-musl",
+				       "libjemalloc.so", "libtcmalloc",	    "libmimalloc.",
+				       "libmayfly.",	 "libmayfly-musl.", NULL};
 
 const char *const cxx_namespaces[] = {"std::", "__gnu_cxx::", "__cxxabiv1::", NULL};
 
@@ -199,20 +199,14 @@ const char *const malloc_wrappers[] = {"xmalloc",
 				       NULL};
 
 /* How names begin of code that a runtime compiles for itself, and of functions in its libraries. */
-const char *const jit_runtime[] = {"Builtin:",
-				   "BytecodeHandler:",
-				   "Bytecode Handler:",
-				   "Stub:",
-				   "Interpreter",
-				   "StubRoutines",
-				   "vtable ",
-				   "itable ",
-				   "I2C/C2I ",
-				   "py_trampoline",
-				   NULL};
-const char *const jit_libraries[] = {"node:", "java.",	    "javax.",	  "jdk.",
-				     "sun.",  "Ljava/util", "Ljava/lang", "Ljava/io",
-				     "Ljdk/", "Lsun/",	    NULL};
+const char *const python_generated[] = {"py_trampoline", NULL};
+const char *const v8_generated[] = {
+    "Builtin:", "BytecodeHandler:", "Bytecode Handler:", "Stub:", NULL};
+const char *const node_generated[] = {"node:", NULL};
+const char *const java_generated_runtime[] = {"Interpreter", "StubRoutines", "vtable ",
+					      "itable ",     "I2C/C2I ",     NULL};
+const char *const java_generated[] = {"java.",	    "javax.",	"jdk.",	 "sun.",  "Ljava/util",
+				      "Ljava/lang", "Ljava/io", "Ljdk/", "Lsun/", NULL};
 
 /* libc's functions are in the program's own file when it is static. */
 const char *const libc_functions[] = {"strdup",
@@ -294,5 +288,29 @@ const char *const rust_start[] = {"std::rt::lang_start",
 				  "std::sys_common::backtrace::__rust_begin_short_backtrace",
 				  "std::sys::backtrace::__rust_begin_short_backtrace", NULL};
 
-/* Entries of languages: what has them is started by a main() that is not the program's. */
-const char *const starts_main[] = {"caml_main", "caml_startup_common", NULL};
+/* What an OCaml program is started by: its main() is not the program's. */
+const char *const ocaml_starts[] = {"caml_main", "caml_startup_common", NULL};
+const char *const ocaml_libraries[] = {"libasmrun", "libcamlrun", NULL};
+
+/* What Python does before it runs the script. */
+const char *const python_entries[] = {"_PyEval_EvalFrameDefault",
+				      "_PyEval_EvalFrame",
+				      "_PyEval_Vector",
+				      "PyEval_EvalCode",
+				      "Py_BytesMain",
+				      "Py_Main",
+				      "pymain_main",
+				      "Py_RunMain",
+				      "pymain_run_python",
+				      NULL};
+
+/* Files of Ruby; what has none; of that, what belongs to Ruby itself; folders of installed ones. */
+const char *const ruby_suffixes[] = {".rb", ".erb", ".ru", ".rake", ".gemspec", NULL};
+const char *const ruby_without_file[] = {"<internal:", "<cfunc>", "(eval", "(erb)", NULL};
+const char *const ruby_inside[] = {"<internal:", "<cfunc>", NULL};
+const char *const ruby_folders[] = {
+    "/lib/ruby/", "/gems/", "/rubygems/", "/vendor_ruby/", "/rubygems-integration/", NULL};
+
+/* A script, a file that is loaded, and what Ruby does before. */
+const char *const ruby_entries[] = {"<main>",	     "<top (required)>", "rb_vm_exec",
+				    "ruby_run_node", "ruby_exec_node",	 NULL};

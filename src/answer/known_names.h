@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names of modules and functions that are not the program's own: lists that end with NULL. own_code.c
+ * Names of modules and functions that are not the program's own: lists that end with NULL. language.c
  * tells how they are compared.
  */
 #ifndef MAYFLY_KNOWN_NAMES_H
@@ -17,13 +17,23 @@ extern const char *const ocaml_modules[];
 extern const char *const ocaml_runtime[];
 extern const char *const python_allocators[];
 extern const char *const malloc_wrappers[];
-/* Of code compiled at run time: names of V8's own pieces and of Java's, files of node, packages. */
-extern const char *const jit_runtime[];
-extern const char *const jit_libraries[];
+/* Of code compiled at run time: V8's and Java's own pieces, files of node, packages. */
+extern const char *const python_generated[];
+extern const char *const v8_generated[];
+extern const char *const node_generated[];
+extern const char *const java_generated_runtime[];
+extern const char *const java_generated[];
 extern const char *const libc_functions[];
 extern const char *const libc_prefixes[];
 extern const char *const start_functions[];
 extern const char *const rust_start[];
-extern const char *const starts_main[];
+extern const char *const ocaml_starts[];
+extern const char *const ocaml_libraries[];
+extern const char *const python_entries[];
+extern const char *const ruby_suffixes[];
+extern const char *const ruby_without_file[];
+extern const char *const ruby_inside[];
+extern const char *const ruby_folders[];
+extern const char *const ruby_entries[];
 
 #endif

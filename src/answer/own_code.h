@@ -17,13 +17,16 @@ enum code_kind {
 	CODE_RUNTIME = 2, /* OCaml's runtime, Python's allocator, malloc, operator new */
 	CODE_ENTRY = 3,	  /* what starts programs and threads, before the program's own code */
 	CODE_NONE = 4,	  /* no code: "[stack cut]" */
+	CODE_OTHER = 5,	  /* of another language (language.h); code_kind() has an answer instead */
 };
 
+struct language;
+
 struct own_code {
-	struct own_rules rules;		  /* the user's; they come first */
-	const struct mayfly_trace *trace; /* the one that the next field is about; NULL: none */
-	bool starts_main;		  /* main() is of the language's runtime */
-	bool has_python;		  /* the trace has frames of Python */
+	struct own_rules rules;		    /* the user's; they come first */
+	const struct mayfly_trace *trace;   /* the one that the next field is about; NULL: none */
+	bool starts_main;		    /* main() is of the language's runtime */
+	const struct language *interpreted; /* the trace has its frames; NULL: of none */
 	bool folded; /* own_code_fold() folded a frame of a library or runtime */
 };
 
@@ -35,7 +38,7 @@ enum code_kind code_kind(struct own_code *own, const struct mayfly_trace *trace,
 struct mayfly_fold own_code_fold(struct own_code *own);
 
 /* Where the program's own code begins: main() of C, C++ and Rust, the code of an OCaml module or a
- * file of Python, and what Python does before it runs the script. */
+ * file of Python or Ruby, and what Python does before it runs the script. */
 bool is_entry(const char *function, const char *file);
 
 #endif

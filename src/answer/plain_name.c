@@ -40,6 +40,7 @@ static size_t bracket_length(const char *s)
  *
  *	(anonymous namespace)::f   (anonymous)	  (garbage collector)
  *	demo.(*Reader).Push	   Demo.(fun)	  f.<locals>.g	 Object.<anonymous>
+ *	block (2 levels) in <main>
  *
  * but not sizeof...(T)
  */
@@ -49,7 +50,9 @@ static bool is_named_bracket(const char *s, const char *name)
 		return *s == '(';
 	if (s[-1] == '.')
 		return s - name < 2 || s[-2] != '.';
-	return strncmp(s, "(anonymous", strlen("(anonymous")) == 0;
+	return strncmp(s, "(anonymous", strlen("(anonymous")) == 0 ||
+	       (s - name >= 4 && strncmp(s - 4, " in ", 4) == 0) ||
+	       (strncmp(name, "block (", strlen("block (")) == 0 && s - name == 6);
 }
 
 /* Bytes at `s`, inside a name, that are no bracket although they hold one; 0 when there are none. */
@@ -62,8 +65,13 @@ static size_t literal_length(const char *s, const char *name)
 		return word_start ? operator_length(s) : 0;
 	case '-':
 		return s[1] == '>' ? 2 : 0;
-	case '(':
 	case '<':
+		if (s > name && s[-1] == '#') /* "Array#<<", "Integer#<=>" */
+			return strspn(s, "<=>");
+		return is_named_bracket(s, name) ? bracket_length(s) : 0;
+	case '>':
+		return s > name && s[-1] == '#' ? strspn(s, "<=>") : 0;
+	case '(':
 		return is_named_bracket(s, name) ? bracket_length(s) : 0;
 	default:
 		return 0;

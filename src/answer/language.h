@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What tells whose a frame is, one row for each language. A new language is a row of language.c; own_code.c
+ * and what uses it know no language by name.
+ */
+#ifndef MAYFLY_LANGUAGE_H
+#define MAYFLY_LANGUAGE_H
+
+#include <stdbool.h>
+
+#include "answer/own_code.h"
+
+/* A frame's function as names and debug information have it; "" where that is unknown. */
+struct code_name {
+	const char *function, *file;
+	const char *plain; /* name_plain() of function */
+};
+
+/* Lists end with NULL; those that compare beginnings say so. All but `name` may be NULL. */
+struct language {
+	const char *name;
+	/* Whose the frame is; CODE_OTHER: it is none of this language. */
+	enum code_kind (*kind)(const struct code_name *n);
+	/* Where the program's own code begins. */
+	bool (*is_entry)(const char *function, const char *file);
+	/* Functions that call a main() which is the runtime's, in every program of the language; as
+	 * beginnings of names. */
+	const char *const *starts_main;
+	/* Libraries with its runtime, as names of files begin. */
+	const char *const *runtime_modules;
+	/* Names or files, as they begin, of code that is compiled at run time: the runtime's pieces, its
+	 * library. */
+	const char *const *generated_runtime, *const *generated_library;
+
+	/* Of an interpreted one: is the file one of its programs? In a trace with such frames, code of C
+	 * in these modules is its interpreter's, and in these folders of its packages. */
+	bool (*has)(const char *file);
+	bool (*is_runtime)(const char *module);
+	bool (*is_package)(const char *path);
+};
+
+extern const struct language languages[]; /* the last one has no name */
+
+/* Does one of the words begin the text, or is it the text? The list ends with NULL. */
+bool begins_with(const char *text, const char *const *word);
+bool is_one_of(const char *text, const char *const *word);
+
+#endif
