@@ -64,7 +64,7 @@ def rows(lines, title):
 
 class Type:
     def __init__(self):
-        self.times, self.open = [], 0
+        self.times, self.open, self.each = [], 0, []
         self.allocated = self.self_allocated = self.live = 0
         self.blocks = 0
 
@@ -76,16 +76,20 @@ def joined(kind, keeps=lambda event: True):
         event = json.loads(line)
         stack = stacks[event["tid"]]
         if event["event"] == "begin":
-            stack.append((event["name"], event["time_ns"]))
+            stack.append((event["name"], event["time_ns"], [0, 0]))
         elif event["event"] == "end":
-            matching = [i for i, (name, _) in enumerate(stack) if name == event["name"]]
+            matching = [i for i, (name, _, _) in enumerate(stack) if name == event["name"]]
             if not matching:
                 unmatched += 1
                 continue
-            name, begun = stack.pop(matching[-1])
+            name, begun, cost = stack.pop(matching[-1])
             types[name].times.append(event["time_ns"] - begun)
+            types[name].each.append((*cost, begun, event["time_ns"], event["tid"]))
         elif event["event"] == "alloc" and keeps(event):
-            inside = {name for name, _ in stack}
+            inside = {name for name, _, _ in stack}
+            for _, _, cost in stack:
+                cost[0] += event["weight_bytes"]
+                cost[1] += 1
             live[event["sample"]] = (event["weight_bytes"], inside)
             for name in inside:
                 types[name].allocated += event["weight_bytes"]
@@ -98,7 +102,7 @@ def joined(kind, keeps=lambda event: True):
         for name in inside:
             types[name].live += weight
     for stack in stacks.values():
-        for name, _ in stack:
+        for name, _, _ in stack:
             types[name].open += 1
     return types, unmatched
 
@@ -109,6 +113,22 @@ def percentile(times, percent):
 
 def no_pool(event):
     return event["heap"] != "pool"
+
+
+def check_each(each, spans):
+    """What one span allocated: the distribution, and the worst ones with when and where they were."""
+    costs = [round(bytes_) for bytes_, *_ in spans]
+    check(abs(each["mean"] - sum(costs) / len(costs)) <= 1, "mean", each["mean"], costs)
+    same([each["p50"], each["p99"], each["max"]],
+         [percentile(costs, 50), percentile(costs, 99), max(costs)], "bytes of a span")
+    for c in each["classes"]:
+        same(c["count"], sum(c["low"] <= cost < c["high"] for cost in costs), "spans of a class")
+    same(sum(c["count"] for c in each["classes"]), len(costs), "spans of all classes")
+    worst = sorted((s for s in spans if s[0] > 0), key=lambda s: -s[0])[:16]
+    same([w["bytes"] for w in each["worst"]], [round(s[0]) for s in worst], "the worst spans")
+    for w in each["worst"]:
+        check(any((w["bytes"], w["samples"], w["begin_ns"], w["end_ns"], w["tid"]) ==
+                  (round(s[0]), *s[1:]) for s in spans), "no such span", w)
 
 
 @cases(["exact", "sampled", "lossy"])
@@ -130,6 +150,7 @@ def spans_are_what_dump_says(kind):
                            ("live", t.live)):
             check(abs(span[key]["bytes"]["estimate"] - value) <= 1, span["name"], key, value)
         same(span["allocated"]["samples"], t.blocks, "samples")
+        check_each(span["each"], t.each)
         if kind == "sampled":
             check(span["allocated"]["bytes"]["stderr"] > 0, "no error of an estimate")
             check(span["allocated"]["bytes"]["low"] < span["allocated"]["bytes"]["estimate"] <
@@ -174,7 +195,7 @@ def spans_as_a_table():
     found = rows(out, "Spans by")
     same([row[-1] for row in found], ["request", "parse", "render"], "order")
     same(found[0][0], "200", "count")
-    same(found[0][-3:-1], ["2.29 MiB", "58.6 KiB"], "allocated and live")
+    same(found[0][-4:-1], ["2.29 MiB", "11.7 KiB", "58.6 KiB"], "allocated, by one span, and live")
     check("CATEGORY" not in out, "a column without anything in it")
     out = text("report", "--spans", trace("sampled"))
     check(re.search(r"\d MiB ±\d+ %", out), "no error beside an estimate:\n" + out)

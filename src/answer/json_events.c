@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "answer/json_parts.h"
+#include "query/span_bytes.h"
 
 static size_t first_rows(size_t rows, size_t top)
 {
@@ -36,6 +37,48 @@ static void put_durations(struct json *j, const struct mayfly_span_row *row)
 	json_end(j);
 }
 
+static void put_worst(struct json *j, const struct event_rows *e, const struct span_bytes *b)
+{
+	json_array(j, "worst");
+	for (size_t i = 0; i < b->worst_count; i++) {
+		const struct worst_span *span = &b->worst[i];
+		const struct mayfly_thread *thread = mayfly_trace_thread(e->trace, span->thread);
+
+		json_object(j, NULL);
+		json_text(j, "thread", thread->name);
+		json_integer(j, "tid", thread->tid);
+		json_integer(j, "begin_ns", span->begin_ns);
+		json_integer(j, "end_ns", span->end_ns);
+		json_integer(j, "bytes", llround(span->bytes));
+		json_unsigned(j, "samples", span->blocks);
+		json_end(j);
+	}
+	json_end(j);
+}
+
+/* What one span allocated: of those that ended. */
+static void put_each(struct json *j, const struct event_rows *e, const struct span_bytes *b)
+{
+	json_object(j, "each");
+	json_real(j, "mean", b->mean);
+	json_integer(j, "p50", b->p50);
+	json_integer(j, "p99", b->p99);
+	json_integer(j, "max", b->most);
+	json_array(j, "classes");
+	for (size_t i = 0; i < SPAN_BYTES_CLASSES; i++) {
+		if (!b->in_class[i])
+			continue;
+		json_object(j, NULL);
+		json_integer(j, "low", span_bytes_class(i));
+		json_bound(j, "high", span_bytes_class(i + 1));
+		json_unsigned(j, "count", b->in_class[i]);
+		json_end(j);
+	}
+	json_end(j);
+	put_worst(j, e, b);
+	json_end(j);
+}
+
 static void put_span(struct json *j, const struct event_rows *e, const struct mayfly_span_row *row)
 {
 	double mean = row->count ? (double)row->total_ns / (double)row->count : 0;
@@ -57,6 +100,7 @@ static void put_span(struct json *j, const struct event_rows *e, const struct ma
 		json_estimate(j, "allocated", &row->allocated);
 		json_estimate(j, "self_allocated", &row->self_allocated);
 		json_estimate(j, "live", &row->live);
+		put_each(j, e, span_bytes_of(e->spans, row->type));
 	}
 	json_end(j);
 }

@@ -26,6 +26,7 @@
  *	reallocs.c	rows of chains of realloc
  *	survival.c	the fates of blocks in OCaml's minor heap
  *	spans.c		joined with track events: what spans allocated
+ *	span_bytes.c	and what single ones did
  *
  * Before there are rows, blocks are summed by slot. A slot is:
  *

@@ -21,13 +21,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "query/durations.h"
+#include "query/span_costs.h"
 
 #define MOST_OPEN  4096u /* open spans of a thread */
 #define MOST_TYPES 256u	 /* and their distinct types */
 
 struct span {
 	int64_t begin_ns, self_ns;
+	double bytes;	 /* of its thread when it began: struct lane */
+	uint64_t blocks; /* likewise */
 	uint32_t below, above; /* began before and after this one; free spans link by `above` */
 	uint32_t same;	       /* the previous one of this type; all three: index or NONE */
 	uint32_t type;
@@ -47,6 +49,10 @@ struct lane {
 	size_t types, type_room;
 	uint32_t top, free, count;
 	int64_t changed_ns; /* when `top` last changed */
+	/* What was allocated inside of spans so far; what a span allocated is the difference between
+	 * its end and its begin, however many are open. */
+	double bytes;
+	uint64_t blocks;
 };
 
 /* The figures of a type. */
@@ -55,6 +61,13 @@ struct sum {
 	uint64_t open;
 	int64_t self_ns;
 	struct tally allocated, self, live;
+	struct span_costs costs;
+};
+
+/* The answer, and what is not in <mayfly/trace.h>. */
+struct spans_answer {
+	struct mayfly_spans spans;
+	const struct span_bytes *bytes; /* [spans.rows], in any order */
 };
 
 struct spans_run {
@@ -183,6 +196,8 @@ static bool spans_push(struct spans_run *r, struct lane *lane, struct open_type 
 		return false;
 	lane->span[index] = (struct span){
 	    .begin_ns = e->time_ns,
+	    .bytes = lane->bytes,
+	    .blocks = lane->blocks,
 	    .below = lane->top,
 	    .above = NONE,
 	    .same = open->last,
@@ -234,13 +249,32 @@ static void unlink_span(struct lane *lane, uint32_t index)
 	lane->count--;
 }
 
+/* The span ends now. */
+static bool count_span(struct spans_run *r, const struct lane *lane, const struct span *span)
+{
+	const struct mayfly_track_event *e = &r->event;
+	const struct worst_span one = {
+	    .begin_ns = span->begin_ns,
+	    .end_ns = e->time_ns,
+	    .thread = e->thread,
+	    .bytes = lane->bytes - span->bytes,
+	    .blocks = lane->blocks - span->blocks,
+	};
+	struct sum *sum = &r->sum[r->sum_of[e->type]];
+	int error;
+
+	duration_sum(&sum->self_ns, span->self_ns);
+	error = durations_add(&sum->durations, since(span->begin_ns, e->time_ns), &r->budget);
+	if (!error)
+		error = span_costs_add(&sum->costs, &one, &r->budget);
+	return !error || query_fail(r->s, error);
+}
+
 static bool spans_end(struct spans_run *r, struct lane *lane)
 {
 	const struct mayfly_track_event *e = &r->event;
 	struct open_type *open = find_open(lane, e->type);
 	struct span *span;
-	struct sum *sum;
-	int error;
 
 	if (!open) {
 		r->a->unmatched += query_in_window(r->s->query, e->time_ns);
@@ -252,14 +286,8 @@ static bool spans_end(struct spans_run *r, struct lane *lane)
 	}
 	pass_time(lane, e->time_ns);
 	span = &lane->span[open->last];
-	sum = &r->sum[r->sum_of[e->type]];
-	if (span->counts) {
-		duration_sum(&sum->self_ns, span->self_ns);
-		error =
-		    durations_add(&sum->durations, since(span->begin_ns, e->time_ns), &r->budget);
-		if (error)
-			return query_fail(r->s, error);
-	}
+	if (span->counts && !count_span(r, lane, span))
+		return false;
 	unlink_span(lane, open->last);
 	open->last = span->same;
 	if (open->last == NONE)
@@ -304,7 +332,7 @@ static bool take_track(struct spans_run *r, uint64_t events)
 
 static void spans_take_block(struct spans_run *r, const struct cursor_block *b, uint64_t number)
 {
-	const struct lane *lane = &r->lane[b->thread];
+	struct lane *lane = &r->lane[b->thread];
 	bool live = query_has_bit(r->live, number);
 	struct tally one = {0};
 	uint32_t innermost;
@@ -314,6 +342,8 @@ static void spans_take_block(struct spans_run *r, const struct cursor_block *b, 
 		return;
 	tally_add(&one, estimate_sampler(r->s->info->sampler, b->flags),
 		  trace_interval(r->s->trace, b->flags, b->interval_log2), b->size, b->hits);
+	lane->bytes += one.exact_bytes + one.sampled_bytes;
+	lane->blocks++;
 	for (size_t i = 0; i < lane->types; i++) {
 		struct sum *sum = &r->sum[r->sum_of[lane->open[i].type]];
 
@@ -447,21 +477,25 @@ static int spans_compare_rows(const void *a, const void *b)
 static void spans_fill_rows(struct spans_run *r)
 {
 	struct mayfly_span_row *row = answer_array(r->s, r->a, r->sums, sizeof(*row));
-
+	struct span_bytes *bytes = answer_array(r->s, r->a, r->sums, sizeof(*bytes));
 	struct spread spread = {0};
 
-	if (!row)
+	if (r->s->error)
 		return;
 	count_open(r);
 	for (size_t i = 0; i < r->sums; i++)
 		spread_add(&spread, &r->sum[i].allocated);
 	r->s->spread[SPREAD_SELF] = spread_variance(&spread);
-	for (size_t i = 0; i < r->sums; i++)
-		if (!spans_is_empty(&r->sum[i]))
-			fill_row(r, &row[r->a->rows++], i);
+	for (size_t i = 0; i < r->sums; i++) {
+		if (spans_is_empty(&r->sum[i]))
+			continue;
+		bytes[r->a->rows] = span_costs_finish(&r->sum[i].costs, r->type_of[i]);
+		fill_row(r, &row[r->a->rows++], i);
+	}
 	if (r->a->rows)
 		qsort(row, r->a->rows, sizeof(*row), spans_compare_rows);
 	r->a->row = row;
+	((struct spans_answer *)(void *)r->a)->bytes = bytes;
 }
 
 /* ---- the answer ---- */
@@ -519,8 +553,10 @@ static void free_run(struct spans_run *r)
 		free(r->lane[i].span);
 		free(r->lane[i].open);
 	}
-	for (size_t i = 0; i < r->sums; i++)
+	for (size_t i = 0; i < r->sums; i++) {
 		durations_free(&r->sum[i].durations);
+		span_costs_free(&r->sum[i].costs);
+	}
 	free(r->sum);
 	free(r->type_of);
 	free(r->live);
@@ -532,12 +568,22 @@ int mayfly_spans_run(const struct mayfly_trace *trace, const struct mayfly_query
 {
 	struct mayfly_query q = spans_query(query);
 	struct query_state s = {0};
-	struct spans_run r = {.s = &s, .a = answer_new(&s, sizeof(*r.a))};
+	struct spans_run r = {.s = &s, .a = answer_new(&s, sizeof(struct spans_answer))};
 
 	if (r.a)
 		run_spans(&r, trace, &q);
 	free_run(&r);
 	return answer_finish(&s, r.a, spans);
+}
+
+const struct span_bytes *span_bytes_of(const struct mayfly_spans *spans, uint32_t type)
+{
+	const struct spans_answer *a = (const struct spans_answer *)(const void *)spans;
+
+	for (size_t i = 0; i < spans->rows; i++)
+		if (a->bytes[i].type == type)
+			return &a->bytes[i];
+	return NULL;
 }
 
 void mayfly_spans_free(struct mayfly_spans *spans)

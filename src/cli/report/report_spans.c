@@ -5,11 +5,23 @@
 #include <inttypes.h>
 
 #include "answer/trace_facts.h"
+#include "query/span_bytes.h"
 
 /* Of spans that ended. */
 static bool put_of_ended(struct table *t, const struct mayfly_span_row *row, double ns)
 {
 	return row->count ? put_event_time(t, ns) : table_cell(t, "-");
+}
+
+/* What one span allocates, on average. */
+static bool put_each(struct table *t, const struct event_view *v, const struct mayfly_span_row *row)
+{
+	char bytes[FIGURE_TEXT];
+
+	if (!row->count)
+		return table_cell(t, "-");
+	return table_cell(t, text_bytes(bytes, sizeof(bytes),
+					span_bytes_of(v->rows.spans, row->type)->mean));
 }
 
 static bool put_span_cells(struct table *t, const void *view, size_t i)
@@ -28,7 +40,7 @@ static bool put_span_cells(struct table *t, const void *view, size_t i)
 	    !put_of_ended(t, row, (double)row->max_ns))
 		return false;
 	if (v->rows.blocks && (!report_put_figure(t, v->r, &row->allocated) ||
-			       !report_put_figure(t, v->r, &row->live)))
+			       !put_each(t, v, row) || !report_put_figure(t, v->r, &row->live)))
 		return false;
 	return put_event_type(t, v, row->type);
 }
@@ -50,6 +62,7 @@ static size_t span_columns(const struct event_view *v, struct column *c)
 	if (v->rows.blocks) {
 		c[n++] = (struct column){"ALLOCATED", true, 0, STYLE_PLAIN, false};
 		c[n++] = (struct column){"", false, 0, STYLE_DIM, true};
+		c[n++] = (struct column){"EACH", true, 3, STYLE_PLAIN, false};
 		c[n++] = (struct column){"LIVE", true, 0, STYLE_PLAIN, false};
 		c[n++] = (struct column){"", false, 0, STYLE_DIM, true};
 	}
@@ -106,7 +119,7 @@ static void print_spans_legend(const struct event_view *v)
 	if (v->rows.blocks)
 		print_wrapped(&v->r->out, STYLE_DIM, 0,
 			      "ALLOCATED: by its thread while a span was open, spans inside it "
-			      "included; LIVE: what of that is live at the end. TOTAL and SELF: "
+			      "included; EACH: by one span, on average; LIVE: what of that is live at the end. TOTAL and SELF: "
 			      "time, SELF without spans inside.");
 	else
 		print_wrapped(&v->r->out, STYLE_DIM, 0,
