@@ -100,6 +100,13 @@ const steps = {
 		await page.mouse.up();
 		await settled();
 	},
+	/** At a place of an element, in shares of its width and height. */
+	async clickAt(selector, x, y) {
+		await page.waitForSelector(selector);
+		const box = await page.locator(selector).boundingBox();
+		await page.mouse.click(box.x + x * box.width, box.y + y * box.height);
+		await settled();
+	},
 	async fill(selector, text) {
 		await page.fill(selector, text);
 		await page.press(selector, "Enter");

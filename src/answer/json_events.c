@@ -49,6 +49,8 @@ static void put_worst(struct json *j, const struct event_rows *e, const struct s
 		json_integer(j, "tid", thread->tid);
 		json_integer(j, "begin_ns", span->begin_ns);
 		json_integer(j, "end_ns", span->end_ns);
+		json_integer(j, "first_ns", span->first_ns);
+		json_integer(j, "last_ns", span->last_ns);
 		json_integer(j, "bytes", llround(span->bytes));
 		json_unsigned(j, "samples", span->blocks);
 		json_end(j);

@@ -32,8 +32,7 @@ static void keep_worst(struct span_bytes *b, const struct worst_span *span)
 		return;
 	if (b->worst_count < SPAN_WORST)
 		b->worst_count++;
-	memmove(&b->worst[at + 1], &b->worst[at],
-		(b->worst_count - at - 1) * sizeof(b->worst[0]));
+	memmove(&b->worst[at + 1], &b->worst[at], (b->worst_count - at - 1) * sizeof(b->worst[0]));
 	b->worst[at] = *span;
 }
 

@@ -13,6 +13,9 @@
 
 struct worst_span {
 	int64_t begin_ns, end_ns;
+	/* The times of its first and last block, which may be coarser than those of spans: in an exact
+	 * trace blocks have the time of the moment before at which the clock was read. */
+	int64_t first_ns, last_ns;
 	uint32_t thread; /* index */
 	double bytes;	 /* of its thread, while it was open */
 	uint64_t blocks; /* recorded ones */

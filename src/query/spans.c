@@ -28,8 +28,9 @@
 
 struct span {
 	int64_t begin_ns, self_ns;
-	double bytes;	 /* of its thread when it began: struct lane */
-	uint64_t blocks; /* likewise */
+	double bytes;	       /* of its thread when it began: struct lane */
+	uint64_t blocks;       /* likewise */
+	int64_t first_ns;      /* of its blocks, by their times; INT64_MAX: it has none yet */
 	uint32_t below, above; /* began before and after this one; free spans link by `above` */
 	uint32_t same;	       /* the previous one of this type; all three: index or NONE */
 	uint32_t type;
@@ -53,6 +54,7 @@ struct lane {
 	 * its end and its begin, however many are open. */
 	double bytes;
 	uint64_t blocks;
+	int64_t last_ns; /* the time of the last of these blocks */
 };
 
 /* The figures of a type. */
@@ -198,6 +200,7 @@ static bool spans_push(struct spans_run *r, struct lane *lane, struct open_type 
 	    .begin_ns = e->time_ns,
 	    .bytes = lane->bytes,
 	    .blocks = lane->blocks,
+	    .first_ns = INT64_MAX,
 	    .below = lane->top,
 	    .above = NONE,
 	    .same = open->last,
@@ -256,6 +259,8 @@ static bool count_span(struct spans_run *r, const struct lane *lane, const struc
 	const struct worst_span one = {
 	    .begin_ns = span->begin_ns,
 	    .end_ns = e->time_ns,
+	    .first_ns = span->first_ns,
+	    .last_ns = lane->last_ns,
 	    .thread = e->thread,
 	    .bytes = lane->bytes - span->bytes,
 	    .blocks = lane->blocks - span->blocks,
@@ -342,6 +347,11 @@ static void spans_take_block(struct spans_run *r, const struct cursor_block *b, 
 		return;
 	tally_add(&one, estimate_sampler(r->s->info->sampler, b->flags),
 		  trace_interval(r->s->trace, b->flags, b->interval_log2), b->size, b->hits);
+	/* A span has blocks if one inside it has. */
+	for (uint32_t i = lane->top; i != NONE && lane->span[i].first_ns == INT64_MAX;
+	     i = lane->span[i].below)
+		lane->span[i].first_ns = b->time_ns;
+	lane->last_ns = b->time_ns;
 	lane->bytes += one.exact_bytes + one.sampled_bytes;
 	lane->blocks++;
 	for (size_t i = 0; i < lane->types; i++) {

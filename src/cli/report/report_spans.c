@@ -20,8 +20,8 @@ static bool put_each(struct table *t, const struct event_view *v, const struct m
 
 	if (!row->count)
 		return table_cell(t, "-");
-	return table_cell(t, text_bytes(bytes, sizeof(bytes),
-					span_bytes_of(v->rows.spans, row->type)->mean));
+	return table_cell(
+	    t, text_bytes(bytes, sizeof(bytes), span_bytes_of(v->rows.spans, row->type)->mean));
 }
 
 static bool put_span_cells(struct table *t, const void *view, size_t i)
@@ -119,7 +119,8 @@ static void print_spans_legend(const struct event_view *v)
 	if (v->rows.blocks)
 		print_wrapped(&v->r->out, STYLE_DIM, 0,
 			      "ALLOCATED: by its thread while a span was open, spans inside it "
-			      "included; EACH: by one span, on average; LIVE: what of that is live at the end. TOTAL and SELF: "
+			      "included; EACH: by one span, on average; LIVE: what of that is live "
+			      "at the end. TOTAL and SELF: "
 			      "time, SELF without spans inside.");
 	else
 		print_wrapped(&v->r->out, STYLE_DIM, 0,

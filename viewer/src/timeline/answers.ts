@@ -15,6 +15,8 @@ export interface Series {
 	by: string;
 	times_ns: number[];
 	rows: (Row & Points)[];
+	/** For each row without a name the nearest caller that has one. */
+	callers: (string | null)[];
 	others: Points;
 }
 

@@ -46,7 +46,6 @@ interface Props {
 	onPlot(plot: Plot): void;
 	onPoint(index: number | null): void;
 	onLit(band: number | null): void;
-	onBand(band: number): void;
 	onRange(range: Range): void;
 	onMoment(ns: number): void;
 	onWhole(): void;
@@ -284,11 +283,7 @@ export function Chart(props: Props) {
 		const from = pressed.current;
 		if (!at || !from || Math.abs(event.clientX - from.x) > 3 || at.x < 0 || at.x > at.box.width)
 			return;
-		if (at.y > at.box.height) props.onMoment(at.u.posToVal(at.x, "x"));
-		else if (at.y >= 0) {
-			const band = bandAt(at.u, sums, at.x, at.y);
-			if (band !== null) props.onBand(band);
-		}
+		if (at.y >= 0) props.onMoment(at.u.posToVal(at.x, "x"));
 	};
 	const onMove = (event: MouseEvent) => {
 		const at = place(event);

@@ -75,6 +75,7 @@ export const views: View[] = [
 	},
 	pane("spans", "Spans", {
 		key: "6",
+		component: () => import("./spans.tsx"),
 		absent: (info) => (info.info.spans > 0 ? undefined : "No spans: programs make them with mayfly.h"),
 	}),
 	{
@@ -94,7 +95,7 @@ export const views: View[] = [
 	pane("events", "Events", {
 		absent: (info) => (info.info.track_events > 0 ? undefined : "No spans, instants or counters"),
 	}),
-	pane("leaks", "Leaks", { terminal: () => ["leaks", "FILE"] }),
+	pane("leaks", "Leaks", { component: () => import("./leaks.tsx"), terminal: () => ["leaks", "FILE"] }),
 	pane("rss", "Resident memory", {
 		absent: (info) => (info.info.counters > 0 ? undefined : "It was not recorded"),
 	}),

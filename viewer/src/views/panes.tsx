@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Views that are one request and simple tables: spans, events, survival, churn, chains of realloc,
-// resident memory, fragmentation, leaks.
+// Views that are one request and simple tables: events, survival, churn, chains of realloc, resident
+// memory, fragmentation.
 import type { ComponentChildren, ComponentType } from "preact";
 import { requestText } from "../engine/engine.ts";
 import type { Estimate, Figure } from "../engine/engine.ts";
@@ -16,7 +16,8 @@ import { Resident } from "./resident.tsx";
 import type { Rss } from "./resident.tsx";
 import { frameName, rowName } from "./row.ts";
 import type { Frame, Row } from "./row.ts";
-import { Stacks } from "./stacks.tsx";
+import { longestOf, spanName, spanTimes } from "./spans.tsx";
+import type { Span } from "./spans.tsx";
 import "./panes.css";
 
 /** A pane's request has only the parts of the question that it understands. */
@@ -50,66 +51,8 @@ function number<R>(title: string, width: number | "figure", cell: (row: R) => Co
 	return { title, width, number: true, cell, ...more };
 }
 
-interface Span {
-	name: string;
-	category: string | null;
-	count: number;
-	open: number;
-	total_ns: number;
-	self_ns: number;
-	mean_ns: number;
-	p50_ns: number;
-	p90_ns: number;
-	p99_ns: number;
-	max_ns: number;
-	allocated?: Estimate;
-	live?: Estimate;
-}
-
-function spanName(span: { name: string; category: string | null }) {
-	return <Name of={{ name: span.name, detail: span.category ?? undefined }} />;
-}
-
-function spanTimes(longest: number): Column<Span>[] {
-	return [
-		number("Count", 8, (row) => countText(row.count)),
-		number("Total", 10, (row) => durationText(row.total_ns), { share: (row) => row.total_ns / longest }),
-		number("Self", 10, (row) => durationText(row.self_ns),
-			{ hint: "without spans that were opened inside", minor: true }),
-		number("Median", 10, (row) => durationText(row.p50_ns), { minor: true }),
-		number("99 %", 10, (row) => durationText(row.p99_ns),
-			{ hint: "99 of 100 spans are shorter", minor: true }),
-		number("Longest", 10, (row) => durationText(row.max_ns)),
-	];
-}
-
 interface Spans {
 	spans: Span[];
-	unmatched_ends: number;
-}
-
-function longestOf(spans: Span[]): number {
-	return spans.reduce((most, span) => Math.max(most, span.total_ns), 1);
-}
-
-export function SpansPane(props: ViewProps) {
-	const request = paneRequest(props);
-	return (
-		<Pane<Spans> props={props} request={request}>
-			{(value) => (
-				<Section title="Spans" about="Allocated: by its thread while a span was open, spans inside it
-					included. Live: what of that is live at the end.">
-					<SmallTable caption="Spans" rows={value.spans} none="No spans"
-						columns={[
-							...spanTimes(longestOf(value.spans)),
-							number<Span>("Allocated", "figure", (row) => row.allocated && <Bytes of={row.allocated} />),
-							number<Span>("Live", "figure", (row) => row.live && <Bytes of={row.live} />),
-							{ title: "Span", cell: spanName },
-						]} />
-				</Section>
-			)}
-		</Pane>
-	);
 }
 
 interface Instant {
@@ -408,45 +351,9 @@ export function FragmentationPane(props: ViewProps) {
 	);
 }
 
-interface Suppression {
-	pattern: string;
-	bytes: number;
-	blocks: number;
-}
-
-interface Leaks {
-	total: Estimate;
-	rows: Row[];
-	suppressed?: { suppressions: Suppression[] };
-}
-
-export function LeaksPane(props: ViewProps) {
-	const request = paneRequest(props);
-	return (
-		<Pane<Leaks> props={props} request={request}>
-			{(value) => (
-				<>
-					<Section title="Never freed" about={`${estimateText(value.total)}, without what is suppressed.`}>
-						<Stacks rows={value.rows} all={bytesOf(value.total)} go={props.go} />
-					</Section>
-					<Section title="Suppressed">
-						<SmallTable caption="Suppressed" rows={value.suppressed?.suppressions ?? []}
-							none="Nothing was suppressed"
-							columns={[
-								number<Suppression>("Bytes", 10, (row) => bytesText(row.bytes)),
-								number<Suppression>("Blocks", 8, (row) => countText(row.blocks)),
-								{ title: "Pattern", cell: (row) => <code>{row.pattern}</code> },
-							]} />
-					</Section>
-				</>
-			)}
-		</Pane>
-	);
-}
-
 const panes: Record<string, ComponentType<ViewProps>> = {
-	spans: SpansPane, events: EventsPane, survival: SurvivalPane, churn: ChurnPane,
-	reallocs: ReallocsPane, rss: RssPane, fragmentation: FragmentationPane, leaks: LeaksPane,
+	events: EventsPane, survival: SurvivalPane, churn: ChurnPane,
+	reallocs: ReallocsPane, rss: RssPane, fragmentation: FragmentationPane,
 };
 
 export default function AnyPane(props: ViewProps) {

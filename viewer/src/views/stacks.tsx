@@ -10,6 +10,18 @@ import type { Row } from "./row.ts";
 
 const SHORT = 8; // frames before the rest is folded
 
+const CALLERS = 3; // beside the name of a stack
+
+/** A stack in one line: where it allocates, and its callers. */
+export function StackName({ row }: { row: Row }) {
+	const frames = row.stack ?? [];
+	const names = frames.map((frame) => frameName(frame).name);
+	const callers = names.slice(1, 1 + CALLERS).join(" ← ");
+	const more = names.length > 1 + CALLERS ? " ← …" : "";
+	return <Name of={{ name: names[0] ?? "no stack", detail: callers ? `← ${callers}${more}` : undefined }}
+		title={names.join("\n")} />;
+}
+
 function Stack(props: { row: Row; all: number; go(change: Change): void }) {
 	const { row, all, go } = props;
 	const [whole, setWhole] = useState(false);

@@ -14,6 +14,7 @@ import { Chart, type Band, type Line } from "../timeline/chart.tsx";
 import { descend, descentOf } from "../timeline/descent.ts";
 import { Lanes } from "../timeline/lanes.tsx";
 import { Legend } from "../timeline/legend.tsx";
+import { Moment } from "../timeline/moment.tsx";
 import { Overview } from "../timeline/overview.tsx";
 import { Selection } from "../timeline/selection.tsx";
 import { moved, parseTime, rangeOf, rangeOptions, tickText, timeOption, type Range }
@@ -51,6 +52,13 @@ function pointsOf(points: Points, times: number[], from: number, choices: Choice
 	return choices.blocks ? points.live_blocks : points.live_bytes;
 }
 
+/** A function without a name is said with the caller that has one. */
+function bandName(series: Series, i: number): string {
+	const { name } = rowName(series.rows[i]!, series.by);
+	const caller = series.callers[i];
+	return caller ? `${name} in ${caller}` : name;
+}
+
 /** The lowest band is that of the first row; all others lie on top. */
 function bandsOf(series: Series, from: number, choices: Choices): { bands: Band[]; rows: number[] } {
 	const bands: Band[] = [];
@@ -58,7 +66,7 @@ function bandsOf(series: Series, from: number, choices: Choices): { bands: Band[
 	series.rows.forEach((row, i) => {
 		const values = pointsOf(row, series.times_ns, from, choices);
 		if (!values.some((value) => value > 0)) return;
-		bands.push({ name: rowName(row, series.by).name, colour: `--timeline-band${i % BANDS}`, values });
+		bands.push({ name: bandName(series, i), colour: `--timeline-band${i % BANDS}`, values });
 		rows.push(i);
 	});
 	const values = pointsOf(series.others, series.times_ns, from, choices);
@@ -179,21 +187,23 @@ export default function Timeline(props: ViewProps) {
 	const [draft, setDraft] = useState<Range | null>(null);
 	const choices = { allocated: own.show === "allocated", blocks: own.unit === "blocks" };
 	const unit = (choices.blocks ? "blocks" : "bytes") + (choices.allocated ? "/s" : "");
-	const range = rangeOf(question, duration);
+	// While a moment is looked at, the window is only what is shown, and no filter.
+	const [zoomFrom, zoomTo] = (own.zoom ?? "").split(" ");
+	const zoomed = own.zoom ? { from: zoomFrom || undefined, to: zoomTo || undefined } : undefined;
+	const range = rangeOf(zoomed ?? question, duration);
 	const by = own.by ?? "function";
 	// What is live is drawn at the moments with the least and the most of it in each step; a rate needs
 	// steps that are long enough to count in.
 	const points = Math.min(1024, Math.round(width / 100) * (choices.allocated ? 10 : 50) + 10);
 
 	const filters = questionParameters(question);
-	const ranking = choices.allocated ? { metric: "allocated", at: undefined }
-		: question.metric === "live" ? {} : { metric: "peak", at: undefined };
+	const ranking = { metric: choices.allocated ? "allocated" : "peak", at: undefined };
 	const ask = width > 0;
 	const series = useAnswer<Series>(engine, ask
-		? requestText("series", { ...filters, ...ranking, by, points, top: BANDS,
+		? requestText("series", { ...filters, ...zoomed, ...ranking, by, points, top: BANDS,
 			extremes: choices.allocated ? undefined : "1" }) : null, generation);
 	const counters = useAnswer<Counters>(engine, ask
-		? requestText("counters", { from: question.from, to: question.to, points }) : null, generation);
+		? requestText("counters", { from: question.from, to: question.to, ...zoomed, points }) : null, generation);
 	const curve = useAnswer<Curve>(engine, ask ? requestText("curve", {
 		...filters, metric: "peak", at: undefined, from: undefined, to: undefined, points: 500,
 	}) : null, generation).value;
@@ -218,21 +228,32 @@ export default function Timeline(props: ViewProps) {
 		if (chosen && live)
 			go({
 				question: { ...next, metric: "allocated", at: undefined },
-				own: { was: [question.metric ?? "peak", question.at ?? ""].join(" ").trim() },
+				own: { zoom: undefined, until: undefined, was: [question.metric ?? "peak", question.at ?? ""].join(" ").trim() },
 			});
 		else if (!chosen && own.was && question.metric === "allocated") {
 			const [metric, at] = own.was.split(" ");
 			go({ question: { ...next, metric: metric === "peak" ? undefined : metric, at },
 				own: { was: undefined } });
-		} else go({ question: next });
+		} else go({ question: next, own: { zoom: undefined } });
 	};
 	const whole = () => window({ from: undefined, to: undefined });
 	const show = (next: Range) => {
 		setDraft(null);
 		window(rangeOptions(next, duration, plot.width));
 	};
-	const moment = (ns: number) =>
-		go({ question: { metric: "live", at: timeOption(ns, (range.to - range.from) / plot.width) } });
+	const moment = (ns: number) => go({
+		question: { metric: "live", at: timeOption(ns, (range.to - range.from) / plot.width),
+			from: undefined, to: undefined },
+		own: { until: undefined,
+			zoom: zoomed ? own.zoom : question.from || question.to ? `${question.from ?? ""} ${question.to ?? ""}` : undefined },
+	});
+	/** The first moment, or the second; a third one begins anew. */
+	const pick = (ns: number) => {
+		if (at === undefined || own.until !== undefined) return moment(ns);
+		const [first, second] = at < ns ? [question.at!, timeOption(ns, (range.to - range.from) / plot.width)]
+			: [timeOption(ns, (range.to - range.from) / plot.width), question.at!];
+		if (first !== second) go({ question: { at: first }, own: { until: second } });
+	};
 	const peak = info.summary.peak_time_ns == null ? null : Number(info.summary.peak_time_ns);
 	const at = question.metric === "live" && question.at ? parseTime(question.at) : undefined;
 	const markers = useMemo(() => {
@@ -241,8 +262,10 @@ export default function Timeline(props: ViewProps) {
 		if (peak !== null && bytes)
 			marked.push({ ns: peak, text: `peak ${figureText(bytes, samples)}`, colour: "--text" });
 		if (at !== undefined) marked.push({ ns: at, text: `at ${question.at}`, colour: "--accent" });
+		const until = at !== undefined && own.until ? parseTime(own.until) : undefined;
+		if (until !== undefined) marked.push({ ns: until, text: `to ${own.until}`, colour: "--accent" });
 		return marked;
-	}, [info, peak, at]);
+	}, [info, peak, at, own.until]);
 
 	const peaks = useMemo(() => peaksOf(curve), [curve]);
 	const toPeak = (next: boolean) => {
@@ -323,14 +346,22 @@ export default function Timeline(props: ViewProps) {
 						onPlot={(next) => {
 							if (next.left !== plot.left || next.width !== plot.width) setPlot(next);
 						}}
-						onPoint={setPoint} onLit={setLit} onBand={down} onRange={show}
-						onMoment={moment} onWhole={whole} />
+						onPoint={setPoint} onLit={setLit} onRange={show} onMoment={pick} onWhole={whole} />
 					<Legend bands={bands} lines={lines} unit={unit} index={index}
 						when={atPeak ? `peak, at ${when}` : point === null ? `most, at ${when}` : `at ${when}`}
 						total={atPeak ? estimateText(info.summary.peak) : undefined}
 						reading={!series.value} lit={lit}
 						descends={descends} onLit={setLit} onBand={down} />
 				</div>
+			)}
+			{at !== undefined && !choices.allocated ? (
+				<Moment engine={engine} question={question} generation={generation} at={question.at!}
+					until={own.until} by={own.rows ?? "function"} go={go} />
+			) : (
+				<p class="timeline-hint">
+					Click into the picture for what was live at that moment; a second click shows what grew between
+					the two. A name leads to its callers.
+				</p>
 			)}
 			<Lanes engine={engine} question={question} generation={generation} range={range}
 				plot={plot} turned={own.lanes ? own.lanes.split("\n") : []}

@@ -1,0 +1,183 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""What people look for with the page: leaks and since when, what grew between two moments, what a request
+costs, what changed between two builds. Each is walked in a browser, and each answer is the terminal's."""
+import json
+import os
+
+import harness
+from harness import Folder, MAYFLY, PROGRAMS, case, cases, check, main, record, run, same
+from test_views import bytes_text, opened, picture
+
+harness._cases.clear()  # those of test_views run there
+
+folder = Folder()
+folder.__enter__()
+_made = {}
+
+
+def served(rounds=100, *options):
+    """A trace of the small server."""
+    key = (rounds, options)
+    if key not in _made:
+        path = folder / ("served-%d.mayfly" % len(_made))
+        result = record([os.path.join(PROGRAMS, "served"), str(rounds)], path, *(options or ("--exact",)))
+        same(result.code, 0, result.err)
+        _made[key] = path
+    return _made[key]
+
+
+def parsed(*words):
+    result = run([MAYFLY, *words])
+    same((result.code, result.err), (0, b""), " ".join(map(str, words)))
+    return json.loads(result.out)
+
+
+def sizes(row, key="self"):
+    return bytes_text(row[key]["bytes"]["estimate"])
+
+
+def cells(browser, caption):
+    """The rows of a table, each by the titles of its columns."""
+    table = "table[aria-label=\"%s\"] " % caption
+    titles = browser.texts(table + "thead th")
+    texts = browser.texts(table + "tbody td")
+    check(titles, "no table", caption)
+    return [dict(zip(titles, texts[i:i + len(titles)])) for i in range(0, len(texts), len(titles))]
+
+
+# ---- leaks ----
+
+@cases(["served", "file"])
+def leaks_and_since_when(how):
+    """A stack that still grows stands first, with its times; one that is only kept does not grow."""
+    trace = served()
+    leaks = {row["stack"][0]["function"]: row for row in parsed("leaks", "--json", trace)["rows"]}
+    with opened(how, trace) as browser:
+        browser.open("#v1/leaks")
+        rows = cells(browser, "Never freed")
+        picture(browser, "leaks-" + how)
+        check(rows[0]["Stack"].startswith("store_session "), "a leak that grows is not first", rows)
+        growing = {row["Stack"].split()[0]: row["Growth"].startswith("+") for row in rows}
+        check(growing["store_session"], "a leak that grows", rows)
+        check(not growing["fill_cache"], "a cache of one size", rows)
+        for row in rows:
+            name = row["Stack"].split()[0]
+            same(row["Never freed"].split(" ±")[0], sizes(leaks[name]), name)
+        first = [row for row in rows if row["Stack"].startswith("store_session")][0]
+        window = parsed("report", "--json", "--metric", "leaked", "--by", "function", "--top", "0",
+                        "--focus", "^store_session$", trace)
+        same(first["Blocks"], str(window["total"]["blocks"]["estimate"]), "blocks")
+        check(float(first["First"].split()[0]) < float(first["Last"].split()[0]) or
+              first["First"].split()[1] != first["Last"].split()[1], "times", first)
+        same(browser.texts(".stacks .name-text")[:2], ["store_session", "serve"], "its stack")
+        browser.click("text=fill_cache")
+        same(browser.texts(".stacks .name-text")[:2], ["fill_cache", "serve"], "the chosen stack")
+
+
+# ---- two moments ----
+
+def moments(browser):
+    pairs = dict(pair.split("=") for pair in browser.hash().split("?")[1].split("&"))
+    return pairs["at"], pairs.get("own.until")
+
+
+@cases(["served", "file"])
+def a_moment_and_what_grew(how):
+    """A click says what is live, a second one what grew since; a third one begins anew."""
+    trace = served()
+    with opened(how, trace) as browser:
+        browser.open("#v1/timeline")
+        browser.clickAt(".timeline-chart .u-over", 0.25, 0.5)
+        browser.hashHas("metric=live")
+        at, _ = moments(browser)
+        live = parsed("report", "--json", "--metric", "live", "--at", at, "--by", "function", trace)
+        rows = cells(browser, "Live at this moment")
+        same(rows[0]["Live"], sizes(live["rows"][0]), "the largest")
+        check(rows[0]["Function"].startswith(live["rows"][0]["function"]), rows[0], live["rows"][0])
+        check(bytes_text(live["total"]["bytes"]["estimate"]) in browser.texts(".moment-total")[0], "total")
+        browser.clickAt(".timeline-chart .u-over", 0.85, 0.5)
+        browser.hashHas("own.until=")
+        at, until = moments(browser)
+        words = ["report", "--json", "--metric", "live", "--by", "function", "--all", "--top", "0"]
+        before = parsed(*words, "--at", at, trace)
+        after = parsed(*words, "--at", until, trace)
+        said = browser.texts(".moment-total")[0]
+        for answer in (before, after):
+            check(bytes_text(answer["total"]["bytes"]["estimate"]) in said, said)
+        rows = cells(browser, "What grew between the two")
+        picture(browser, "grown-" + how)
+        was = {row["function"]: row["self"]["bytes"]["estimate"] for row in before["rows"]}
+        now = {row["function"]: row["self"]["bytes"]["estimate"] for row in after["rows"]}
+        for row in rows:
+            name = row["Function"].split()[0]
+            change = now.get(name, 0) - was.get(name, 0)
+            text = bytes_text(abs(change))
+            same(row["Grew by"], ("+" if change > 0 else "-" if change < 0 else "") + text, name)
+        names = [row["Function"].split()[0] for row in rows]
+        check("store_session" in names, names)
+        browser.click("text=by stack")
+        check("store_session ← serve ← main" in [row["Stack"] for row in
+                                                 cells(browser, "What grew between the two")], "stacks")
+        browser.clickAt(".timeline-chart .u-over", 0.5, 0.5)
+        browser.gone("[aria-label=\"What grew between the two\"]")
+        check(moments(browser)[1] is None, "the third click", browser.hash())
+
+
+@case
+def a_window_stays_in_sight():
+    """A moment in a part of the time is chosen without leaving the part."""
+    with opened("file", served()) as browser:
+        browser.open("#v1/timeline")
+        browser.drag(".timeline-chart .u-over", 0.2, 0.6)
+        browser.hashHas("from=")
+        browser.clickAt(".timeline-chart .u-over", 0.5, 0.5)
+        browser.hashHas("metric=live")
+        check("from=" not in browser.hash() and "own.zoom=" in browser.hash(), browser.hash())
+        at, _ = moments(browser)
+        total = parsed("report", "--json", "--metric", "live", "--at", at, served())["total"]
+        check(bytes_text(total["bytes"]["estimate"]) in browser.texts(".moment-total")[0], "the total")
+
+
+# ---- requests ----
+
+@cases(["served", "file"])
+def cost_of_a_request(how):
+    """Bytes of a span: mean, median, 99 %, a histogram, and the worst ones with their stacks."""
+    trace = served()
+    span, = [s for s in parsed("report", "--spans", "--json", trace)["spans"] if s["name"] == "request"]
+    each = span["each"]
+    with opened(how, trace) as browser:
+        browser.open("#v1/spans")
+        row, = [row for row in cells(browser, "Spans") if row["Span"].startswith("request")]
+        same([row["Each"], row["Each: median"], row["Each: 99 %"]],
+             [bytes_text(each[key]) for key in ("mean", "p50", "p99")], "bytes of one span")
+        picture(browser, "spans-" + how)
+        same([row["Spans"] for row in cells(browser, "Bytes of one request")],
+             [str(c["count"]) for c in each["classes"]], "histogram")
+        worst = cells(browser, "The worst of request")
+        same([row["Bytes"] for row in worst], [bytes_text(w["bytes"]) for w in each["worst"]], "worst")
+        check(each["worst"][0]["bytes"] > 3000000, each["worst"][0])
+        browser.click("table[aria-label=\"The worst of request\"] tbody tr:first-child .row-button")
+        browser.hashHas("own.by=stack")
+        first = each["worst"][0]
+        total = parsed("report", "--json", "--metric", "allocated", "--thread", str(first["tid"]), "--from",
+                       "%dns" % first["first_ns"], "--to", "%dns" % (first["last_ns"] + 1), trace)["total"]
+        same(total["bytes"]["estimate"], first["bytes"], "what the report says of it")
+        same(browser.titles(".total > span"), ["{:,} bytes, exact".format(first["bytes"])], "all of it")
+        check(browser.texts(".rows tbody .name-text")[0] == "render", browser.texts(".rows tbody tr"))
+
+
+@case
+def few_samples_say_no_quantiles():
+    """The mean is an estimate of many samples; what single spans cost is not."""
+    with opened("file", served(100, "--interval", "64K")) as browser:
+        browser.open("#v1/spans")
+        row, = [row for row in cells(browser, "Spans") if row["Span"].startswith("request")]
+        check(row["Each"] not in ("", "–"), row)
+        same((row["Each: median"], row["Each: 99 %"]), ("–", "–"), "quantiles")
+        check("too few samples" in " ".join(browser.texts(".about")), browser.texts(".about"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// What was never freed, by stack: how much, since when, and whether it still grew. Those that still grew
+// come first. The chosen one shows its stack.
+import { requestText } from "../engine/engine.ts";
+import type { Estimate } from "../engine/engine.ts";
+import { blocksText, bytesOf, bytesText, countText, durationText, estimateText, percentText } from "../format.ts";
+import { useAnswer } from "../shell/answer.ts";
+import { questionParameters } from "../state.ts";
+import type { ViewProps } from "../view.ts";
+import { applied } from "./applies.ts";
+import { Answered, Bytes, isNoise, SmallTable } from "./cells.tsx";
+import type { Column } from "./cells.tsx";
+import { rowKey } from "./row.ts";
+import type { Row } from "./row.ts";
+import { StackName, Stacks } from "./stacks.tsx";
+import "./panes.css";
+
+interface Suppression {
+	pattern: string;
+	bytes: number;
+	blocks: number;
+}
+
+interface LeakTime {
+	first_ns: number | null;
+	last_ns: number | null;
+	growth: number;
+	growing: boolean;
+	live_bytes: number[];
+}
+
+interface Leaks {
+	total: Estimate;
+	rows: Row[];
+	over_time: { times_ns: number[]; rows: LeakTime[] } | null;
+	suppressed?: { suppressions: Suppression[] };
+}
+
+interface Leak {
+	row: Row;
+	time?: LeakTime;
+}
+
+const WIDTH = 120;
+const HEIGHT = 18;
+
+/** Each on a scale of its own: it is about the shape. */
+function Curve({ values }: { values: number[] }) {
+	const most = Math.max(1, ...values);
+	const points = values.map((value, i) =>
+		`${((i + 1) / values.length * WIDTH).toFixed(1)},${(HEIGHT - (value / most) * (HEIGHT - 1)).toFixed(1)}`);
+	return (
+		<svg class="leak-curve" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img"
+			aria-label={`Live bytes over time, at most ${bytesText(most)}`}>
+			<path d={`M0,${HEIGHT} L${points.join(" ")} L${WIDTH},${HEIGHT} Z`} />
+		</svg>
+	);
+}
+
+function growthText(time: LeakTime): string {
+	return `${time.growth > 0 ? "+" : ""}${bytesText(time.growth)}/s`;
+}
+
+function timeText(ns: number | null | undefined): string {
+	return ns == null ? "" : durationText(ns);
+}
+
+function leaksOf(value: Leaks): Leak[] {
+	const leaks = value.rows.map((row, i) => ({ row, time: value.over_time?.rows[i] }));
+	const rank = ({ time }: Leak) => (time?.growing ? time.growth : 0);
+	return leaks.map((leak, i) => ({ leak, i }))
+		.sort((a, b) => rank(b.leak) - rank(a.leak) || a.i - b.i).map(({ leak }) => leak);
+}
+
+function columnsOf(value: Leaks): Column<Leak>[] {
+	const all = bytesOf(value.total) || 1;
+	const columns: Column<Leak>[] = [
+		{ title: "Never freed", number: true, width: "figure", needed: true,
+			cell: ({ row }) => <Bytes of={row.self} />, share: ({ row }) => bytesOf(row.self) / all },
+		{ title: "%", number: true, width: 8, minor: true, cell: ({ row }) => percentText(bytesOf(row.self), all) },
+		{ title: "Blocks", number: true, width: 8, minor: true, cell: ({ row }) => blocksText(row.self) },
+	];
+	if (value.over_time)
+		columns.push(
+			{ title: "Growth", number: true, width: 12, needed: true,
+				hint: "of its live bytes, over the second half of the recording",
+				cell: ({ time }) => time && <span class={time.growing ? "growing" : "dim"}
+					title={time.growing ? "Its live bytes rose in each of the last quarters" : "It stopped growing"}>
+					{growthText(time)}</span> },
+			{ title: "Live over time", width: 15, cell: ({ time }) => time && <Curve values={time.live_bytes} /> },
+			{ title: "First", number: true, width: 9, hint: "when the first block of these was allocated",
+				cell: ({ time }) => timeText(time?.first_ns) },
+			{ title: "Last", number: true, width: 9, hint: "when the last block of these was allocated",
+				cell: ({ time }) => timeText(time?.last_ns) },
+		);
+	columns.push({ title: "Stack", cell: ({ row }) => <StackName row={row} /> });
+	return columns;
+}
+
+function Listed(props: ViewProps & { value: Leaks }) {
+	const { value, state, go } = props;
+	const leaks = leaksOf(value);
+	const keyOf = (leak: Leak) => rowKey(leak.row, "stack");
+	const chosen = leaks.find((leak) => keyOf(leak) === state.own.row) ?? leaks[0];
+	const growing = leaks.filter(({ time }) => time?.growing);
+	const rate = growing.reduce((sum, { time }) => sum + time!.growth, 0);
+	return (
+		<>
+			<section class="pane-section">
+				<h2>Never freed</h2>
+				<p class="dim about">
+					{`${estimateText(value.total)}, without what is suppressed.`}
+					{value.over_time && (growing.length
+						? ` ${countText(growing.length)} of ${countText(leaks.length)} stacks still grew at the end: by ${
+							bytesText(rate)} a second together.`
+						: " None of these stacks still grew at the end.")}
+				</p>
+				<SmallTable caption="Never freed" rows={leaks} columns={columnsOf(value)} none="No leaks"
+					dim={({ row }) => isNoise(row.self)} chooseTitle="Show its stack"
+					onChoose={(leak) => go({ own: { row: keyOf(leak) } }, true)} />
+			</section>
+			{chosen && (
+				<section class="pane-section">
+					<h2>Stack</h2>
+					<Stacks rows={[chosen.row]} all={bytesOf(value.total)} go={go} />
+				</section>
+			)}
+			<section class="pane-section">
+				<h2>Suppressed</h2>
+				<SmallTable caption="Suppressed" rows={value.suppressed?.suppressions ?? []}
+					none="Nothing was suppressed"
+					columns={[
+						{ title: "Bytes", number: true, width: 10, cell: (row: Suppression) => bytesText(row.bytes) },
+						{ title: "Blocks", number: true, width: 8, cell: (row: Suppression) => countText(row.blocks) },
+						{ title: "Pattern", cell: (row: Suppression) => <code>{row.pattern}</code> },
+					]} />
+			</section>
+		</>
+	);
+}
+
+export default function LeaksView(props: ViewProps) {
+	const request = requestText("leaks", questionParameters(applied("leaks", props.state.question)));
+	const answer = useAnswer<Leaks>(props.engine, request, props.generation);
+	return (
+		<div class="pane wide">
+			<Answered answer={answer}>{(value) => <Listed {...props} value={value} />}</Answered>
+		</div>
+	);
+}
