@@ -21,8 +21,8 @@ extern const char *const coverage_figure_names[COVERAGE_FIGURES];
 struct coverage_cell {
 	double rows, covered;
 	double below, above; /* the truth is below the low end, above the high end */
-	/* Of rows that expect this number of samples, 10 or more: the logarithms of the mean claimed
-	 * variance over the mean squared error. */
+	/* Rows that expect this number of samples, 10 or more: the logarithms of their mean claimed
+	 * variance over their mean squared error. */
 	double log_ratio, ratios;
 };
 

@@ -185,7 +185,7 @@ static uint64_t text_hash(const char *text)
 	return h;
 }
 
-/* Of the allocator's interface: the function that calls it is the one to know. */
+/* The name belongs to the allocator's interface: the function that calls it is the one to know. */
 static bool is_wrapper(const char *name)
 {
 	return strncmp(name, "operator new", 12) == 0 || strncmp(name, "std::", 5) == 0 ||

@@ -97,7 +97,7 @@ static struct counted count_events(const struct mayfly_trace *trace)
 	return c;
 }
 
-/* Of the filters, those that say nothing of names. */
+/* The filters that say nothing of names. */
 static bool plainly_kept(const struct mayfly_query *q, const struct recount *b)
 {
 	return b->alloc.size >= q->min_size && b->alloc.size <= q->max_size &&

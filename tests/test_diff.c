@@ -416,7 +416,7 @@ static void test_moved_lines(void)
 
 	PAIRS(before, after, MAYFLY_BY_LINE, false, moved);
 	PAIRS(before, after, MAYFLY_BY_STACK, false, moved);
-	/* Of one and the same build lines cannot have moved. */
+	/* Lines cannot have moved within one and the same build. */
 	PAIRS(before, after, MAYFLY_BY_LINE, true, stayed);
 }
 

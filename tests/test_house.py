@@ -468,6 +468,17 @@ def comments_keep_their_drawings():
     same(bad, [], "lines of comments that begin without a space")
 
 
+@case
+def comments_have_a_subject():
+    """No comment opens with "Of ...", which says whose something is before it says what it is."""
+    pattern, bad = re.compile(r"(/\*|//|^ \*) ?Of [a-z]"), []
+    for path in sources():
+        with open(path, errors="replace") as file:
+            bad += ["%s:%d" % (os.path.relpath(path, SOURCE), number)
+                    for number, line in enumerate(file, 1) if pattern.search(line)]
+    same(bad, [], "comments that open with Of")
+
+
 LONGEST = 100
 
 

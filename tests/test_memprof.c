@@ -521,7 +521,7 @@ static void test_distances(void)
 	      sum / count, 1 / rate);
 }
 
-/* Of blocks with many samples, too, the numbers have the mean and the variance of the binomial. */
+/* The numbers have the mean and the variance of the binomial for blocks with many samples, too. */
 static void test_many_samples(void)
 {
 	const double rate = 0.01, size = 100000, blocks = 20000, mean = size * rate;

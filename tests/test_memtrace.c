@@ -536,12 +536,12 @@ static void others_packets_are_skipped(void)
 		packets++;
 	CHECK(packets > 4);
 
-	/* Of another process. Those with events that are not expected are counted as such. */
+	/* Packets of another process. Those with events that are not expected are counted as such. */
 	other = insert_packets(&b, 30, 4712);
 	CHECK(count_events(&other, &result, &skipped) == 3000 && result == 0);
 	CHECK(skipped.wrong_pid + skipped.misplaced == packets && skipped.wrong_pid > 0);
 	free(other.bytes);
-	/* Of an earlier time. */
+	/* Packets of an earlier time. */
 	other = insert_packets(&b, 8, 1000);
 	CHECK(count_events(&other, &result, &skipped) == 3000 && result == 0);
 	CHECK(skipped.misplaced == packets);

@@ -404,7 +404,7 @@ static struct history tell(uint32_t who)
 	return h;
 }
 
-/* Of each event of a part: its time, and how many blocks of that part come before. */
+/* An event of a part: its time, and how many blocks of that part come before. */
 struct told {
 	int64_t time_ns;
 	uint64_t blocks;
@@ -542,7 +542,7 @@ struct ocaml_sums {
 	uint64_t blocks, promotions;
 };
 
-/* Of the rate, some thinned to twice and four times its interval; every third is promoted. rate 0:
+/* Blocks at the rate, some thinned to twice and four times its interval; every third is promoted. rate 0:
  * malloc's blocks only. *sums: what the trace shall say. */
 static void make_ocaml(struct made *m, double rate, size_t blocks, struct ocaml_sums *sums)
 {
@@ -701,7 +701,7 @@ static void test_clock(void)
 	drop(&all, 1);
 }
 
-/* Of a module without a build-id that was built again, the same address says something else. */
+/* The same address says something else in a module without a build-id that was built again. */
 static void test_same_address(void)
 {
 	const struct trace_writer_options exact = {.mode = MAYFLY_EXACT};

@@ -197,7 +197,7 @@ static bool focused(const struct whole *w, uint32_t node)
 	return !m->matches;
 }
 
-/* Of a key that is there twice, the last counts. */
+/* The last counts of a key that is there twice. */
 static bool labelled(const struct whole *w, uint32_t set)
 {
 	const struct mayfly_match *m = &w->query->label;
@@ -630,7 +630,7 @@ static void test_deep(void)
 	free_made(&m);
 }
 
-/* Of no block: what spans take is known all the same. */
+/* What spans take is known without any block. */
 static void test_without_blocks(void)
 {
 	struct source s = random_source(99);
@@ -778,7 +778,7 @@ static void run_program(struct made *m, uint64_t seed, struct truth *truth)
 	}
 }
 
-/* Of one figure, over all runs. */
+/* How good one figure is, over all runs. */
 struct quality {
 	double sum, squares, covered, count;
 };

@@ -139,7 +139,7 @@ struct mayfly_info {
 	uint32_t ending;       /* enum mayfly_ending */
 	int32_t ending_code;
 	uint64_t seed; /* 0: seeded by the kernel */
-	/* Of the program and the children that it waited for, including the agent; 0: unknown. */
+	/* What the program and the children that it waited for used, including the agent; 0: unknown. */
 	uint64_t program_cpu_ns, program_max_rss_bytes;
 	uint64_t samples, frees;   /* events in the trace; samples counts inherited ones too */
 	uint64_t inherited;	   /* samples that a forked child took over from its parent */
@@ -163,7 +163,7 @@ struct mayfly_info {
 	uint64_t file_bytes;
 	bool complete; /* the trace was finished and no part of it is damaged */
 	bool spool;    /* this is a spool, which was finalised while opening */
-	/* Of the Memtrace file that the trace was made from, so that it can be had back; else 0, "". */
+	/* From the Memtrace file that the trace was made of, so that it can be had back; else 0, "". */
 	uint32_t memtrace_version, memtrace_domain; /* the domain that began the file */
 	const char *host, *runtime_parameters;	    /* OCAMLRUNPARAM */
 	const char *context;

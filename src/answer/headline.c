@@ -164,7 +164,7 @@ static void append_location(char *buffer, size_t size, const struct mayfly_place
 	text_append(buffer, size, ")");
 }
 
-/* Of the share of a part in a whole that includes it. */
+/* The error of a part's share in a whole that includes it. */
 static double share_error(const struct mayfly_figure *part, const struct mayfly_figure *whole)
 {
 	double share = part->estimate / whole->estimate;

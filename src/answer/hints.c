@@ -32,7 +32,7 @@ static bool runs_python(const struct mayfly_trace *trace)
 	return false;
 }
 
-/* Of a Python whose allocator could not be followed. With PYTHONMALLOC=malloc, most blocks are small
+/* For a Python whose allocator could not be followed. With PYTHONMALLOC=malloc, most blocks are small
  * objects. */
 static void hint_python(char *buffer, size_t size, const struct mayfly_trace *trace)
 {

@@ -17,7 +17,7 @@ extern const char *const ocaml_modules[];
 extern const char *const ocaml_runtime[];
 extern const char *const python_allocators[];
 extern const char *const malloc_wrappers[];
-/* Of code compiled at run time: V8's and Java's own pieces, files of node, packages. */
+/* Code compiled at run time: V8's and Java's own pieces, files of node, packages. */
 extern const char *const python_generated[];
 extern const char *const v8_generated[];
 extern const char *const node_generated[];

@@ -32,7 +32,7 @@ struct language {
 	 * library. */
 	const char *const *generated_runtime, *const *generated_library;
 
-	/* Of an interpreted one: is the file one of its programs? In a trace with such frames, code of C
+	/* For an interpreted one: is the file one of its programs? In a trace with such frames, code of C
 	 * in these modules is its interpreter's, and in these folders of its packages. */
 	bool (*has)(const char *file);
 	bool (*is_runtime)(const char *module);

@@ -9,7 +9,7 @@
 #include "answer/trace_names.h"
 #include "base/array.h"
 
-/* Of verdict: which matcher was asked; its answer is the bit 3 positions higher. */
+/* Bits of a verdict: which matcher was asked; its answer is the bit 3 positions higher. */
 #define ASKED_HIDE 1u
 #define ASKED_SHOW 2u
 #define ASKED_FROM 4u

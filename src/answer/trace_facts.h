@@ -59,7 +59,7 @@ struct track_counts {
 	size_t span_types, label_sets;	  /* types: that began; sets: without the empty one */
 };
 
-/* Of the whole trace. 0 or a negative enum mayfly_error. */
+/* Counts the whole trace. 0 or a negative enum mayfly_error. */
 int count_tracks(const struct mayfly_trace *trace, struct track_counts *counts);
 /* "1234 spans of 4 types, 20 instants, 1 counter value"; "" when there is none of them. */
 char *track_counts_text(char *buffer, size_t size, const struct track_counts *counts);

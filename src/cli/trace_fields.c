@@ -36,7 +36,7 @@ char *start_text(char *buffer, size_t size, const struct mayfly_info *info)
 	return buffer;
 }
 
-/* Of a trace that was made while the program ran. */
+/* The ending of a trace that was made while the program ran. */
 static char *running_text(char *buffer, size_t size, const struct mayfly_info *info)
 {
 	int64_t end = 0;

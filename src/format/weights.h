@@ -8,7 +8,7 @@
 
 #include <mayfly/trace.h>
 
-/* Of blocks in the heaps of OCaml: a Bernoulli trial on each word, hits of which succeeded. */
+/* How blocks in the heaps of OCaml are sampled: a Bernoulli trial on each word, hits of which succeeded. */
 #define ESTIMATE_WORDS ((enum mayfly_sampler)2)
 
 /* How a block with these flags of its allocation was sampled. */

@@ -23,7 +23,7 @@ static void add_estimate(struct host_estimate *to, const struct mayfly_estimate 
 
 /* ---- one figure ---- */
 
-/* Of a side's sum. */
+/* The variance of a side's sum. */
 static double variance_of(const struct host_sums *s, const struct diff_hosts *hosts)
 {
 	double processes = 0, squares = 0, each;

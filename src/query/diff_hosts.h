@@ -24,7 +24,7 @@ struct diff_host_group {
 	double processes;
 };
 
-/* Of one side. With fewer than two groups nothing is known of what differs between them. */
+/* The hosts of one side. With fewer than two groups nothing is known of what differs between them. */
 struct diff_hosts {
 	const struct diff_host_group *group;
 	size_t groups;

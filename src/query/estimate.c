@@ -39,7 +39,7 @@ void tally_add(struct tally *t, enum mayfly_sampler sampler, double interval, ui
 		t->heaviest_block = w.variance_blocks / w.blocks;
 }
 
-/* Of the logarithms of sizes within a row that does not show them: a factor of about 2. */
+/* The spread of the logarithms of sizes within a row that does not show them: a factor of about 2. */
 #define UNKNOWN_SPREAD 0.5
 
 void tally_add_sum(struct tally *t, double interval, const struct estimated_sum *sum)
@@ -369,7 +369,7 @@ static double strata_say(uint32_t n)
 	return n > FEW ? 1 - pow((double)FEW / n, 1.5) : 0;
 }
 
-/* Of the bytes and the blocks. */
+/* The variances of the bytes and the blocks. */
 static double bytes_variance(const struct tally *t, double shared)
 {
 	return fmax(0, t->variance_bytes - shared * t->shared_bytes) +

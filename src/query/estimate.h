@@ -60,7 +60,7 @@ struct spread {
 
 void spread_add(struct spread *s, const struct tally *row);
 double spread_variance(const struct spread *s);
-/* Of all samples, for the sum of all rows; 1 if there are fewer than two. */
+/* The spread of all samples, for the sum of all rows; 1 if there are fewer than two. */
 double spread_all(const struct spread *s);
 
 /* What a sum cannot know of itself. */

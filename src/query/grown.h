@@ -20,7 +20,7 @@ struct grown_row {
 
 struct grown {
 	int64_t from_ns, to_ns;
-	/* Of all rows; after is before, without freed, with survived. */
+	/* Sums over all rows; after is before, without freed, with survived. */
 	struct mayfly_estimate before, after, survived, freed;
 	size_t rows;
 	const struct grown_row *row; /* the largest change first; those without one are left out */

@@ -40,7 +40,7 @@ static int64_t begin_of(const struct curve_run *r, size_t step)
 	return r->from_ns + (int64_t)(way / (__int128)r->steps);
 }
 
-/* Of snapshots the last one is known, and nothing of the time since then. */
+/* Only the last one of several snapshots is known, and nothing of the time since then. */
 static void begin_step(struct curve_run *r)
 {
 	int64_t time_ns = r->s->info->snapshot_ns ? r->snapshot_ns : begin_of(r, r->at);

@@ -32,7 +32,7 @@ struct span_bytes {
 	struct worst_span worst[SPAN_WORST]; /* the largest first */
 };
 
-/* Of the row with this type of an answer of mayfly_spans_run(); stays the answer's. */
+/* The bytes of the row with this type of an answer of mayfly_spans_run(); stays the answer's. */
 const struct span_bytes *span_bytes_of(const struct mayfly_spans *spans, uint32_t type);
 
 /* The least bytes of a class; INT64_MAX: past the last. */

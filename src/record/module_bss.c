@@ -21,7 +21,7 @@ static uint64_t page_up(uint64_t address)
 	return (address + PAGE_BYTES - 1) & ~(uint64_t)(PAGE_BYTES - 1);
 }
 
-/* Of the segment that needs most. */
+/* The bytes of the segment that needs most. */
 static uint64_t read_bss(int fd)
 {
 	Elf64_Ehdr header;

@@ -170,7 +170,7 @@ static bool status_of_pidfd(int fd, int *status)
 	return true;
 }
 
-/* Of a process that its parent has not waited for. */
+/* The status of a process that its parent has not waited for. */
 static bool status_of_zombie(pid_t pid, int *status)
 {
 	const char *at, *last;

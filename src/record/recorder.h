@@ -56,7 +56,7 @@ enum recorder_state {
 	RECORDER_FAILED,   /* no more can be read; `error` says why */
 };
 
-/* Of watch_list.c: how the rules stand for this process. */
+/* How the rules stand for this process; watch_list.c's. */
 struct recorder_rules {
 	struct watch_state *state;
 	size_t states;

@@ -190,7 +190,7 @@ int runtime_watch_hand(struct runtime_watch *w, uint64_t start_mono_ns, struct s
 	for (size_t i = 0; i < w->tracks && !error; i++) {
 		const struct runtime_track *t = &w->track[i].track;
 
-		/* Of another program that had this process before. */
+		/* This is of another program, which had this process before. */
 		if (t->mono_ns < start_mono_ns)
 			continue;
 		error = name_domain(w, t->domain, to);

@@ -199,7 +199,7 @@ bool record_finalise_pieces(struct record *r, struct pieces *list);
 char *record_name_with(const char *file, const char *tail);
 /* Where a trace goes when another takes its name: "run.old.mayfly". NULL: out of memory. */
 char *record_old_name(const char *file);
-/* Of an image of a process. NULL: out of memory. */
+/* The name for the trace of an image of a process. NULL: out of memory. */
 char *record_trace_name(const struct record *r, pid_t pid, unsigned long number, bool last);
 /* Gives a complete trace its name. False: record_say() has been told. */
 bool record_name_trace(const struct record *r, const struct piece *p);

@@ -53,7 +53,7 @@ static bool take_parameter(char key, uint64_t most, uint64_t *number)
 	return true;
 }
 
-/* Of the file. False: not known. */
+/* The size of the file. False: not known. */
 static bool find_bytes(uint64_t *bytes)
 {
 	uint64_t log2_words = LOG2_WORDS, domains = DOMAINS;

@@ -27,7 +27,7 @@ struct module_bss {
 	uint64_t bytes;
 };
 
-/* Of the modules that were looked at so far. */
+/* The modules that were looked at so far. */
 struct module_cache {
 	struct module_bss *module;
 	size_t modules, room;

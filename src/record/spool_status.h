@@ -11,7 +11,7 @@
 const char *spool_state_word(const struct spool_header *h);
 /* 0: every allocation is recorded. */
 uint64_t spool_interval(const struct spool_header *h);
-/* Of this image. */
+/* Samples of this image. */
 uint64_t spool_samples(const struct spool_header *h);
 
 #endif

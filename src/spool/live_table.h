@@ -130,7 +130,7 @@ static inline void live_prefetch(struct live_table *t, uint64_t key)
 
 	if (!slot)
 		return;
-	/* Of an empty slot the place before the first block: asking would cost more. */
+	/* For an empty slot this is the place before the first block: asking would cost more. */
 	b = (const char *)((uintptr_t)t->block + (*slot - (uintptr_t)1) * sizeof(*t->block));
 	__builtin_prefetch(b, 1);
 	__builtin_prefetch(b + sizeof(*t->block) - 1, 1);

@@ -25,7 +25,7 @@ struct stream_key {
 	size_t size;
 };
 
-/* Of one connection. */
+/* The keys of one connection. */
 struct stream_keys {
 	uint8_t sender[STREAM_TAG], receiver[STREAM_TAG];
 };

@@ -11,7 +11,7 @@
 
 #include "answer/json_writer.h"
 
-/* Of every document that commands print. It is raised when a key goes or changes its meaning; new
+/* The schema of every document that commands print. It is raised when a key goes or changes its meaning; new
  * keys do not change it. */
 #define JSON_SCHEMA 1
 

@@ -490,7 +490,7 @@ static NOINLINE void *reserve(size_t bytes)
 	return range;
 }
 
-/* Of a pool of 40 MiB, 10 in the middle are given back and 6 are moved; of 64 reserved ones, 2 are
+/* A pool has 40 MiB, of which 10 in the middle are given back and 6 are moved; 2 of 64 reserved ones are
  * made a pool in their place. */
 /* The recorder looks at a program from time to time. */
 static void pause_for_looks(void)

@@ -310,7 +310,7 @@ static inline bool cpu_saves_bp(uint64_t saved)
 	return saved >= 8;
 }
 
-/* Of the first word that was saved. */
+/* The slot of the first word that was saved. */
 static inline uintptr_t cpu_bp_slot(uint64_t saved, uintptr_t base, uintptr_t cfa)
 {
 	uintptr_t low = base + ((saved & 7) << (3 + (saved >> 3)));

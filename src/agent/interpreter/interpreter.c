@@ -23,7 +23,7 @@ static _Atomic uint32_t known_to;	/* the process whose spool has the places */
 
 /* ---- the stack ---- */
 
-/* Of a writer: too large for the stack of a thread. */
+/* A writer's, as it is too large for the stack of a thread. */
 struct mixing {
 	struct mixed mixed;
 	struct codes_latest codes;

@@ -35,7 +35,7 @@ struct comparison {
 	struct report side[2];
 	struct json_diff diff;
 	bool exact; /* both are, or nobody knows */
-	/* Of two questions to a fleet's database: their hosts. */
+	/* The hosts of two questions to a fleet's database. */
 	struct fleet_hosts hosts[2];
 	struct diff_hosts groups[2];
 	struct host_totals totals;

@@ -14,7 +14,7 @@ struct fleet_hosts {
 	uint64_t processes, hosts;
 	double stand_for; /* processes, of which these were chosen */
 	struct diff_hosts groups;
-	/* Of each group; groups.group has their traces. */
+	/* One for each group; groups.group has their traces. */
 	struct opened_trace *opened;
 	struct diff_host_group *group;
 };

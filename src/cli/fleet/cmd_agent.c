@@ -249,7 +249,7 @@ static bool look_at_folders(struct host *h)
 
 /* ---- processes ---- */
 
-/* Of a process that has ended and was pushed. */
+/* Removes the spool of a process that has ended and was pushed. */
 static void remove_spool(struct host_process *p)
 {
 	ino_t inode;

@@ -7,7 +7,7 @@
 #include "answer/trace_facts.h"
 #include "query/span_bytes.h"
 
-/* Of spans that ended. */
+/* A time of spans that ended; "-" when none did. */
 static bool put_of_ended(struct table *t, const struct mayfly_span_row *row, double ns)
 {
 	return row->count ? put_event_time(t, ns) : table_cell(t, "-");

@@ -26,7 +26,7 @@ struct mayfly_query top_column_query(const struct top *t, enum top_column column
 		q.at_ns = MAYFLY_AT_END;
 		break;
 	case TOP_FREED:
-		/* Of all that was allocated, what did not live for ever. */
+		/* What did not live for ever of all that was allocated. */
 		if (q.max_lifetime_ns == INT64_MAX)
 			q.max_lifetime_ns--;
 		q.metric = MAYFLY_ALLOCATED;
@@ -112,7 +112,7 @@ const struct mayfly_estimate *top_cell(const struct top *t, const struct mayfly_
 
 /* ---- the whole ---- */
 
-/* Of the last seconds of a recording; of all of a finished one. Filters do not count here. */
+/* Rates in the last seconds of a recording, or in all of a finished one. Filters do not count here. */
 static int ask_rates(const struct top *t, struct top_facts *f)
 {
 	const struct mayfly_info *info = t->r.file.info;

@@ -110,7 +110,7 @@ static bool draw_bottom(const struct top_view *v, size_t line)
 	return v->prompt != PROMPT_NONE;
 }
 
-/* Of the head the first line and the last ones. */
+/* Draws the first line of the head, and as many of its last ones as there is room for. */
 static size_t draw_head(const struct top_frame *f, size_t lines)
 {
 	size_t room = lines > LEAST_BODY + 1 ? lines - LEAST_BODY - 1 : 0;

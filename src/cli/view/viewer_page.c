@@ -3,7 +3,7 @@
 #include "cli/view/viewer_page.h"
 
 #ifdef HAVE_PAGE
-/* Of viewer_page.S, in the build folder. Nothing is between them when npm's libraries were missing. */
+/* From viewer_page.S, in the build folder. Nothing is between them when npm's libraries were missing. */
 extern const char viewer_page_begin[], viewer_page_end[];
 #else
 static const char viewer_page_begin[1];

@@ -52,7 +52,7 @@ struct fetch {
 	char *why;
 	bool chosen;	  /* some processes stand for others, which were not recorded */
 	double processes; /* that the sums are divided by: 1, or all */
-	/* Of all stacks; choice: the standard error from that. */
+	/* Sums over all stacks; choice: the standard error from choosing processes. */
 	double bytes[ERROR_SUMS], variance[ERROR_SUMS], choice[ERROR_SUMS];
 	struct heap_profile profile;
 	struct fleet_windows windows;
@@ -398,7 +398,7 @@ static struct heap_figures figures_of(const struct sum *sums)
 				 .all = whole(sums[ERROR_ALLOCATED].blocks),
 				 .all_bytes = whole(sums[ERROR_ALLOCATED].bytes)};
 
-	/* Of few samples of large blocks the estimate of blocks may be below one half. */
+	/* The estimate of blocks may be below one half when there are few samples of large blocks. */
 	n.live += n.live_bytes && !n.live;
 	if (n.all < n.live)
 		n.all = n.live;

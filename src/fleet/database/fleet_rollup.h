@@ -6,7 +6,7 @@
  *	window  9:00  9:01  9:02 ...		window  9:00 ... 9:59
  *	push      p1    p2    p3		push      r < p1
  *
- * Of all pushes of a window, the one with the smallest number counts. The joined window is a push of the
+ * The push with the smallest number is the one of a window that counts. The joined window is a push of the
  * first window with a smaller number, and replaces it. Each of the other windows gets a push without
  * samples (exact = 2, "joined"), which replaces it, too. All these rows are inserted as one block, so a
  * question sees all of them or none. After that, the rows that do not count any more are deleted, and

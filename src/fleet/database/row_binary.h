@@ -15,7 +15,7 @@ struct row_binary {
 	bool short_; /* it ended within a value */
 };
 
-/* Of up to 8 bytes. */
+/* A number of up to 8 bytes. */
 uint64_t row_binary_fixed(struct row_binary *r, unsigned bytes);
 double row_binary_real(struct row_binary *r);
 /* A length, of items with at least so many bytes each, which are all there. */

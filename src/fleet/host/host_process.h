@@ -42,7 +42,7 @@ struct host_process {
 	bool ours;		      /* its rule may have switched it on */
 	bool on;
 	uint32_t interval_log2; /* for which it was switched on */
-	/* Of what it has recorded since its last window; 0: its last window's, if it has one. */
+	/* The share that its recording since its last window stands for; 0: its last window's, if it has one. */
 	double share;
 	bool unpushed;	  /* it may have recorded something since its last window */
 	bool live;	  /* its last window had live blocks */
@@ -55,7 +55,7 @@ struct host_process {
 struct host_process *host_process_new(const char *path, ino_t inode, uid_t owner);
 void host_process_free(struct host_process *p);
 
-/* Of one that was found: whether it is known now. */
+/* Looks whether a process that was found is known now. */
 void host_process_look(struct host_process *p, int64_t now_ns);
 
 /* After a new configuration, and when it gets known. */

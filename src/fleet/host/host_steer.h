@@ -5,7 +5,7 @@
 
 #include "fleet/host/host_process.h"
 
-/* Of one that is known and runs. `stop`: the agent ends, and nobody would switch it off later. *p->urgent:
+/* Steers a process that is known and runs. `stop`: the agent ends, and nobody would switch it off later. *p->urgent:
  * its turn has come, with another share than that of what it has recorded. */
 void host_steer(struct host_process *p, const struct host_config *c, int64_t now_ns, bool stop);
 

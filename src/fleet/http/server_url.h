@@ -30,7 +30,7 @@ struct server_url {
 
 /* Whether a text is meant as such an address, right or wrong. */
 bool server_url_is(const char *text);
-/* Of a text that is. */
+/* The kind of a text that is. */
 enum server_kind server_url_kind(const char *text);
 
 /* False: why[SERVER_URL_WHY] is a clause that says what is wrong, without repeating a password. */

@@ -15,7 +15,7 @@ struct named_process {
 	size_t labels;
 };
 
-/* Of the service and the host; "label" is a filter in commands that ask. */
+/* Options for the service and the host; "label" is a filter in commands that ask. */
 extern const struct option_row named_process_rows[];
 option_take named_process_take_label;
 

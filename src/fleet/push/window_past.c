@@ -42,7 +42,7 @@ static bool take_era(void *past, struct row_binary *r)
 	return add_era(past, end_ns, row_binary_real(r));
 }
 
-/* Of a process whose windows have several shares. */
+/* The eras of a process whose windows have several shares. */
 static enum clickhouse_failure fetch_eras(struct clickhouse *c, const struct server_url *url,
 					  uint64_t process, struct window_past *past, char *why)
 {

@@ -74,7 +74,7 @@ static void add(struct window_sum *s, const struct tally_brief *b, double share)
 	s->samples += b->samples;
 }
 
-/* Of the blocks that were allocated in the era. */
+/* A metric of the blocks that were allocated in the era. */
 static int take_metric(struct making *m, const struct mayfly_trace *trace, size_t metric,
 		       const struct era *era)
 {

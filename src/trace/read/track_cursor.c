@@ -21,7 +21,7 @@ struct mayfly_track_cursor {
 	size_t next_chunk;
 	uint64_t last_ns, last_at; /* of the chunks before; ns since the earliest possible time */
 
-	/* Of the current chunk. */
+	/* The current chunk. */
 	size_t events, event, types;
 	uint64_t first_text;
 	uint64_t *time, *at; /* sums, once checked */

@@ -6,7 +6,7 @@
 #include "format/columns.h"
 #include "format/format.h"
 
-/* Of a sum that was estimated from so many samples. */
+/* The error of a sum that was estimated from so many samples. */
 struct sum_error {
 	double bytes_variance, blocks_variance;
 	/* Standard errors from what all stacks have in common: which processes were chosen. They add up. */
