@@ -70,8 +70,10 @@ deb:
 	@viewer/install
 	@scripts/make-packages $(BUILD)/packages
 
+# Another version would format some things otherwise.
+FORMAT_VERSION = 14
 format:
-	clang-format-14 -i $$(find include src ocaml tests bench examples -name '*.[ch]')
+	clang-format-$(FORMAT_VERSION) -i $$(find include src ocaml tests bench examples -name '*.[ch]')
 
 clean:
 	rm -rf $(BUILD) $(BUILD_INSTALL) $(BUILD)-asan $(BUILD)-fuzz $(BUILD)-plain $(BUILD)-tsan \

@@ -96,15 +96,26 @@ def shorten(value, limit=3000):
     return text if len(text) <= limit else text[:limit] + "... (%d characters)" % len(text)
 
 
-# Debian 12's clang, or Debian 13's.
-LLVM = next((n for n in ("14", "19", "18") if os.path.exists("/usr/bin/clang-" + n)), "14")
-CLANG = "clang-" + LLVM
+def newest_clang():
+    """Its name: that of the newest version, of one that can fuzz if there is such a one."""
+    versions = {path[len("/usr/bin/clang-"):] for path in glob.glob("/usr/bin/clang-[0-9]*")}
+    fuzzer = "/usr/lib/llvm-%s/lib/clang/*/lib/linux/libclang_rt.fuzzer*"
+    return "clang-" + max(versions, key=lambda n: (bool(glob.glob(fuzzer % n)), float(n))) if versions else "clang"
+
+
+CLANG = newest_clang()
 
 
 def need(*programs):
     for program in programs:
         if not shutil.which(program, path="/usr/bin:/bin:/usr/sbin:/sbin"):
             raise Skip(program + " is not installed")
+
+
+def cpu_seconds():
+    """Of this process and of its children that have ended."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
 
 
 def main():
@@ -116,7 +127,7 @@ def main():
     for number, (name, function) in enumerate(chosen, 1):
         # One line, without what TAP has before a directive.
         name = " ".join(name.replace("#", "(hash)").split())
-        begin = time.monotonic()
+        begin, cpu_begin = time.monotonic(), cpu_seconds()
         try:
             function()
             print("ok %d - %s" % (number, name))
@@ -132,7 +143,7 @@ def main():
             for line in text.splitlines():
                 print("# " + line)
         if time.monotonic() - begin > 5:
-            print("# %s took %.1f s" % (name, time.monotonic() - begin))
+            print("# %s took %.1f s, %.1f s of CPU" % (name, time.monotonic() - begin, cpu_seconds() - cpu_begin))
         sys.stdout.flush()
     sys.exit(1 if failures else 0)
 

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds of their own, beside the one under test: with sanitizers, and of the fuzz targets."""
+import fcntl
+import functools
 import glob
 import os
 import re
 import shutil
 
-from harness import BUILD, CLANG, LLVM, SOURCE, Skip, check, environment, need, run
+from harness import BUILD, CLANG, SOURCE, Skip, check, environment, need, run
 
 FUZZ_TARGETS = sorted(os.path.basename(path)[5:-2]
                       for path in glob.glob(os.path.join(SOURCE, "tests", "fuzz_*.c")))
@@ -15,23 +17,43 @@ INPUTS = {"export": 4000, "import": 2000, "jit": 50000, "memtrace": 800, "spool"
           "stream": 10000, "expression": 30000, "pprof": 10000, "view": 3000, "symbols": 10000, "trace": 1000, "watch_rules": 50000}
 
 
-def built(folder, targets, *options, **compilers):
-    """The folder of a build with these options, brought up to date."""
-    env = environment(**compilers)
-    if not os.path.exists(os.path.join(folder, "build.ninja")):
-        result = run(["meson", "setup", folder, SOURCE, "-Dbench=false", "-Dman=false",
-                      "-Dpage=disabled", *options],
-                     env=env)
-        check(result.code == 0, "meson:", result)
-    result = run(["ninja", "-C", folder, *targets], env=env)
-    check(result.code == 0, "ninja:", result.out.decode(errors="replace")[-3000:])
+UNIT_TESTS = sorted(os.path.basename(path)[5:-2]
+                    for path in glob.glob(os.path.join(SOURCE, "tests", "test_*.c")))
+
+# name -> (options of meson, targets): built once, whole, by the first test that needs it.
+TREES = {
+    "asan": (["-Db_sanitize=address,undefined"], ["tests/test_" + name for name in UNIT_TESTS]),
+    "tsan": (["-Db_sanitize=thread"],
+             ["src/cli/mayfly", "src/agent/libmayfly.so", "tests/test_races", "tests/test_helper"]),
+    "fuzz": (["-Dfuzz=true", "-Db_sanitize=address,undefined", "-Db_lundef=false",
+              "-Dc_args=-fsanitize=fuzzer-no-link"], ["tests/fuzz_" + name for name in FUZZ_TARGETS]),
+    "plain": (["-Dtests=false", "-Dsqlite=disabled", "-Dsodium=disabled", "-Dmicrohttpd=disabled",
+               "-Dcurl=disabled", "-Dncurses=disabled"], ["src/cli/mayfly", "src/agent/libmayfly.so"]),
+}
+
+
+@functools.cache
+def built(name):
+    """The folder of this tree, up to date. meson takes ccache where it is installed."""
+    compilers = {"CC": CLANG, "CXX": CLANG.replace("clang", "clang++")} if name == "fuzz" else {}
+    need("meson", "ninja", compilers.get("CC", "gcc"))
+    folder, env = BUILD + "-" + name, environment(**compilers)
+    options, targets = TREES[name]
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, ".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another test may be building it
+        if not os.path.exists(os.path.join(folder, "build.ninja")):
+            result = run(["meson", "setup", folder, SOURCE, "-Dbench=false", "-Dman=false",
+                          "-Dpage=disabled", *options], env=env)
+            check(result.code == 0, "meson:", result)
+        result = run(["ninja", "-C", folder, *targets], env=env)
+        check(result.code == 0, "ninja:", result.out.decode(errors="replace")[-3000:])
     return folder
 
 
-def with_threads(*targets):
+def with_threads():
     """The tree that is built with the thread sanitizer, and the environment for what is in it."""
-    need("meson", "ninja", "gcc")
-    folder = built(BUILD + "-tsan", targets, "-Db_sanitize=thread")
+    folder = built("tsan")
     return folder, environment(TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1",
                                MAYFLY_BUILD=folder, MAYFLY_SOURCE=SOURCE)
 
@@ -39,12 +61,11 @@ def with_threads(*targets):
 def fuzz(name, runs, seed):
     """Runs a fuzz target on so many inputs. One seed, so that a failure is the fault of the change at
     hand; 0 draws one."""
-    need("meson", "ninja", CLANG)
-    if not glob.glob("/usr/lib/llvm-%s/lib/clang/*/lib/linux/libclang_rt.fuzzer-x86_64.a" % LLVM):
-        raise Skip("libclang-rt-%s-dev is not installed" % LLVM)
-    folder = built(BUILD + "-fuzz", ["tests/fuzz_" + name], "-Dfuzz=true",
-                   "-Db_sanitize=address,undefined", "-Db_lundef=false",
-                   "-Dc_args=-fsanitize=fuzzer-no-link", CC=CLANG, CXX=CLANG.replace("clang", "clang++"))
+    need(CLANG)
+    target = b"int LLVMFuzzerTestOneInput(const char *data, unsigned long size) { return !data && size; }"
+    if run([CLANG, "-fsanitize=fuzzer", "-x", "c", "-", "-o", "/dev/null"], stdin=target).code:
+        raise Skip("%s has no libFuzzer (Debian: libclang-rt-dev)" % CLANG)
+    folder = built("fuzz")
     corpus = os.path.join(folder, "corpus", name)
     shutil.rmtree(corpus, ignore_errors=True)  # what an earlier run found is not this run's start
     os.makedirs(corpus)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The agent's tables and its spool under several threads at once, linked into a program instead of
- * preloaded: so that a build with -fsanitize=thread sees them (tests/test_hardening.py).
+ * preloaded: so that a build with -fsanitize=thread sees them (tests/test_threads.py).
  *
  * What other processes do to the spool is out of its sight, as they map it elsewhere.
  */

@@ -4,7 +4,7 @@
 import glob
 import os
 
-from harness import Folder, MAYFLY, SOURCE, Skip, case, cases, check, environment, main, need, run, same
+from harness import Folder, MAYFLY, PYTHON, SOURCE, Skip, case, cases, check, environment, main, run, same
 from sanitized import with_threads
 
 GOLDEN = sorted(os.path.basename(path)[:-len(".mayfly")]
@@ -14,7 +14,7 @@ ROUNDS = int(os.environ.get("MAYFLY_ROUNDS", "1"))
 
 def watched(trace):
     """test_serve.py with the server that is watched."""
-    folder, env = with_threads("src/cli/mayfly", "src/agent/libmayfly.so")
+    folder, env = with_threads()
     if b"lacks libmicrohttpd" in run([os.path.join(folder, "src", "cli", "mayfly"), "view", "/nonexistent"]).err:
         raise Skip("built without libmicrohttpd")
     env["ASKED_TRACE"] = trace
@@ -31,9 +31,8 @@ def golden(name):
 @case
 def decoded_in_parallel():
     """More than a million events: several threads decode for each request."""
-    need("python3")
     with Folder() as here:
-        done = run([MAYFLY, "record", "-x", "-o", here / "t.mayfly", "--", "python3", "-c",
+        done = run([MAYFLY, "record", "-x", "-o", here / "t.mayfly", "--", *PYTHON, "-c",
                     "for i in range(10):\n    x = [bytes(100) for i in range(55000)]"],
                    env=environment(PYTHONMALLOC="malloc"))
         same(done.code, 0, repr(done))

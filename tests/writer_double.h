@@ -3,6 +3,10 @@
  * A trace_writer that keeps what it is given, instead of the real one: for tests of what makes
  * events. It checks each call: times never fall, blocks exist, are freed once and as allocated,
  * nodes and threads are in the tables. A chunk is as small as the test wants.
+ *
+ * It has each function of the real one that the program under test calls: then the linker takes
+ * nothing of writer.c from the library. A function that is missing here brings the real ones along,
+ * and the linker refuses to have both.
  */
 #ifndef MAYFLY_WRITER_DOUBLE_H
 #define MAYFLY_WRITER_DOUBLE_H
@@ -228,6 +232,11 @@ uint64_t trace_writer_chunks(const struct trace_writer *w)
 uint64_t trace_writer_allocs(const struct trace_writer *w)
 {
 	return w->samples;
+}
+
+size_t trace_writer_waiting(const struct trace_writer *w)
+{
+	return w->in_chunk;
 }
 
 /* For spool_convert(), which this program does not call with it. */
