@@ -5,6 +5,7 @@ A test file defines functions marked @case and ends with main(). A case fails by
 (use check() and same() for readable ones) and is skipped by raising Skip.
 The build directory is in MAYFLY_BUILD (default: build, next to tests).
 """
+import ctypes
 import functools
 import glob
 import json
@@ -79,6 +80,71 @@ def wait_until(condition, what, pause=0.01):
     while not condition():
         check(time.monotonic() < end, "waited in vain for", what)
         time.sleep(pause)
+
+
+def descendants(pid):
+    try:
+        with open("/proc/%d/task/%d/children" % (pid, pid)) as file:
+            children = [int(word) for word in file.read().split()]
+    except OSError:
+        return
+    for child in children:
+        yield child
+        yield from descendants(child)
+
+
+def state_of(pid):
+    """As ps shows it: T is stopped, Z has ended."""
+    with open("/proc/%d/stat" % pid) as file:
+        return file.read().rsplit(")", 1)[1].split()[0]
+
+
+def waits_of(pid):
+    """How often a process has waited for something so far."""
+    with open("/proc/%d/status" % pid) as file:
+        return int(re.search(r"^voluntary_ctxt_switches:\s*(\d+)", file.read(), re.MULTILINE).group(1))
+
+
+def let_it_look(pid, times=3):
+    """Returns when a process that waits in a loop has been round so often: it has seen what there is to be
+    seen now. Or when it cannot go on, which is for the caller to check."""
+    before = waits_of(pid)
+    wait_until(lambda: state_of(pid) in "TZX" or waits_of(pid) >= before + times, "process %d to look" % pid)
+
+
+class Readers:
+    """Counts how often others have read a file, also one of /proc, which is how a recorder looks at a process."""
+    IN_CLOSE_NOWRITE = 0x10
+
+    def __init__(self, path):
+        self.path = path
+        self.count = 0
+
+    def __enter__(self):
+        libc = ctypes.CDLL(None, use_errno=True)
+        self.fd = libc.inotify_init1(os.O_NONBLOCK)
+        self.file = open(self.path, "rb")  # or /proc might make another inode for it
+        check(self.fd >= 0 and libc.inotify_add_watch(self.fd, os.fsencode(self.path), self.IN_CLOSE_NOWRITE) >= 0,
+              "inotify:", os.strerror(ctypes.get_errno()))
+        return self
+
+    def __exit__(self, *_):
+        os.close(self.fd)
+        self.file.close()
+
+    def wait(self, times):
+        """Until it was read so often more. Readings that follow each other may be one event, so none is counted
+        twice."""
+        end = self.count + times
+
+        def read_so_often():
+            try:
+                self.count += len(os.read(self.fd, 4096)) // 16  # an event without a name
+            except BlockingIOError:
+                pass
+            return self.count >= end
+
+        wait_until(read_so_often, "%s to be read" % self.path)
 
 
 def check(condition, *message):

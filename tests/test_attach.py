@@ -345,7 +345,7 @@ def the_spool_is_taken_away(how):
 def a_recording_ends_by_itself(how):
     """The hooks and wrappers of one that the agent has given up do not get into the way of the next one."""
     need_attach()
-    command = [program("answering")] if how[0] == "C" else ["/usr/bin/python3", "-W", "ignore", source("answering.py")]
+    command = [program("answering")] if how[0] == "C" else [*PYTHON, "-W", "ignore", source("answering.py")]
     with Folder() as here:
         s = Subject(command, here)
         try:
@@ -374,7 +374,7 @@ def a_forked_child(how):
              "if child:\n    print(child, flush=True)\n    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n" \
              "for line in iter(sys.stdin.readline, ''):\n    print(len([[i] for i in range(10000)]), flush=True)\n" \
              "sys.exit(5)\n"
-    with Folder() as here, started("/usr/bin/python3", "-c", script) as process:
+    with Folder() as here, started(*PYTHON, "-c", script) as process:
         same(process.stdout.readline(), b"ready\n")
         parent = recorder_of(process, "-x", "-o", here / "p.mayfly")
         process.stdin.write(b"\n")
@@ -409,7 +409,7 @@ def tracemalloc_around_the_wrappers():
         process.stdin.flush()
         same(process.stdout.readline(), b"10000\n", line)
 
-    with Folder() as here, started("/usr/bin/python3", "-c", script) as process:
+    with Folder() as here, started(*PYTHON, "-c", script) as process:
         same(process.stdout.readline(), b"ready\n")
         for number, how in enumerate(["-x", "-i64", "-x"]):
             with attached(process, how, "-o", here / ("t%d.mayfly" % number)):

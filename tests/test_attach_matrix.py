@@ -24,7 +24,7 @@ def python(version):
     found = [place for place in places if os.path.exists(place)]
     if not found:
         raise Skip("there is no " + name)
-    return [found[0], "-W", "ignore", source("answering.py")]
+    return [found[0], "-S", "-W", "ignore", source("answering.py")]
 
 
 def ocaml(here):

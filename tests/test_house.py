@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The house itself: headers that stand alone, layers that keep to their place, an agent that shows
 and needs only what it must, sources in one style."""
+import ast
 import functools
 import glob
 import json
@@ -518,6 +519,22 @@ def every_test_file_is_registered():
                    for name in os.listdir(os.path.join(SOURCE, "tests"))
                    if re.fullmatch(r"test_.*\.(c|py)", name))
     same(known, files, "tests in tests/meson.build, and files tests/test_*")
+
+
+@case
+def tests_wait_for_conditions():
+    """A pause is too short on a busy machine and too long on others. One place sleeps, between two looks at
+    whether a condition holds; what recorded programs do stands in strings."""
+    sleeping = []
+    for path in glob.glob(os.path.join(SOURCE, "tests", "*.py")) + [os.path.join(SOURCE, "tests", "run")]:
+        with open(path) as file:
+            tree = ast.parse(file.read())
+        for function in ast.walk(tree):
+            if isinstance(function, (ast.FunctionDef, ast.Lambda)):
+                sleeping += ["%s %s" % (os.path.basename(path), getattr(function, "name", "lambda"))
+                             for call in ast.walk(function) if isinstance(call, ast.Call) and "sleep" in
+                             (getattr(call.func, "attr", ""), getattr(call.func, "id", ""))]
+    same(sleeping, ["harness.py wait_until"], "functions that sleep")
 
 
 @case

@@ -6,11 +6,10 @@ import os
 import shutil
 import struct
 import subprocess
-import time
 
 import harness
-from harness import (AGENT, MAYFLY, PYTHON, Folder, Skip, as_json, case, cases, check, environment, info, main, need,
-                     program, record, report, run, same, wait_until)
+from harness import (AGENT, MAYFLY, PYTHON, Folder, Readers, Skip, as_json, case, cases, check, descendants, environment,
+                     info, main, need, program, read, record, report, run, same, wait_until)
 
 NAMESPACE = ["unshare", "-Ur", "-p", "-f", "--mount-proc"]
 
@@ -354,6 +353,23 @@ int main(int count, char **word)
 """
 
 
+def titled(parent, title):
+    """The process below this one that calls itself so."""
+    found = []
+
+    def look():
+        for pid in descendants(parent):
+            try:
+                if read("/proc/%d/cmdline" % pid).startswith(title):
+                    found.append(pid)
+            except OSError:
+                pass
+        return found
+
+    wait_until(look, "a process %r" % title)
+    return found[0]
+
+
 @cases(["", "exec"])
 def title_of_a_child(how):
     """What a child has called itself, but not the arguments of what replaced it."""
@@ -361,19 +377,16 @@ def title_of_a_child(how):
         with open(here / "p.c", "w") as file:
             file.write(TITLE)
         same(run(["cc", "-w", "-o", here / "p", here / "p.c"]).code, 0)
-        for seconds in 2.5, 10, 40:
-            trace = here / ("t%g.mayfly" % seconds)
-            script = "%s %s %s; exit 0" % (here / "p", here / ("go%g" % seconds), how)
-            with subprocess.Popen([MAYFLY, "record", "-q", "-f", "-x", "-o", trace, "--", "sh", "-c", script],
-                                  env=environment()) as recorder:
-                time.sleep(seconds)  # mayfly looks each second, when it has the time
-                open(here / ("go%g" % seconds), "w").close()
-                same(recorder.wait(harness.TIMEOUT), 0)
-            traces = here.files("t%g*.mayfly" % seconds)
-            titles = {info(trace).get("title") for trace in traces}
-            if "worker: idle" in titles:
-                break
-        same(titles, {None, "worker: idle"})
+        script = "%s %s %s; exit 0" % (here / "p", here / "go", how)
+        with subprocess.Popen([MAYFLY, "record", "-q", "-f", "-x", "-o", here / "t.mayfly", "--", "sh", "-c", script],
+                              env=environment()) as recorder:
+            worker = titled(recorder.pid, b"worker: idle")
+            with Readers("/proc/%d/cmdline" % worker) as readers:
+                readers.wait(2)  # what was read first was kept when it is read again
+            open(here / "go", "w").close()
+            same(recorder.wait(harness.TIMEOUT), 0)
+        traces = here.files("t*.mayfly")
+        same({info(trace).get("title") for trace in traces}, {None, "worker: idle"})
         own, = [trace for trace in traces if info(trace).get("title")]
         same(info(own)["command"][0], here / "p")
         check(b"worker: idle" in run([MAYFLY, "info", own]).out, own)

@@ -4,6 +4,7 @@
 child processes, and what is left when something is killed or the disk is full."""
 import errno
 import fcntl
+import glob
 import json
 import os
 import pty
@@ -21,8 +22,8 @@ import termios
 import time
 
 import harness
-from harness import (AGENT, Folder, MAYFLY, Skip, as_json, case, cases, check, environment, info, main, need,
-                     program, record, run, same, wait_until)
+from harness import (AGENT, Folder, MAYFLY, Skip, as_json, case, cases, check, descendants, environment, info, let_it_look,
+                     main, need, program, record, run, same, state_of, wait_until)
 
 # What the tests run. `blocks N SIZE` allocates N blocks and frees every second one; "ready" is
 # printed when a program waits for what the test does to it.
@@ -310,6 +311,7 @@ class Terminal:
 
     def __init__(self, command, cwd, stdout=None, columns=200):
         self.text = b""
+        self.closed = False  # nobody can print any more
         report, told = os.pipe()
         self.shell, self.master = pty.fork()
         if not self.shell:
@@ -350,20 +352,18 @@ class Terminal:
 
     def pump(self, seconds):
         """Reads what was printed, for so long or until something comes."""
-        if select.select([self.master], [], [], seconds)[0]:
+        if not self.closed and select.select([self.master], [], [], seconds)[0]:
             try:
-                data = os.read(self.master, 65536)
+                self.text += os.read(self.master, 65536)
             except OSError as error:
                 if error.errno != errno.EIO:
                     raise
-                time.sleep(seconds)
-                return
-            self.text += data
+                self.closed = True
 
     def expect(self, text, times=1):
         end = time.monotonic() + harness.TIMEOUT
         while self.text.count(text) < times:
-            check(time.monotonic() < end, "not printed:", text, "but", self.text)
+            check(time.monotonic() < end and not self.closed, "not printed:", text, "but", self.text)
             self.pump(0.05)
 
     def type(self, data):
@@ -372,15 +372,13 @@ class Terminal:
     def told(self, expected):
         """The shell's next line."""
         end = time.monotonic() + harness.TIMEOUT
-        while not select.select([self.report], [], [], 0)[0]:
+        while not select.select([self.report], [], [], 0 if not self.closed else harness.TIMEOUT)[0]:
             check(time.monotonic() < end, "the shell saw nothing; expected", expected, self.text)
             self.pump(0.05)
         same(self.report.readline(), expected + "\n", "what the shell saw")
-        while select.select([self.master], [], [], 0.1)[0]:
-            before = len(self.text)
-            self.pump(0)
-            if len(self.text) == before:
-                break
+        while expected.startswith("ended") and not self.closed:
+            check(time.monotonic() < end, "somebody still has the terminal; printed was", self.text)
+            self.pump(0.05)
 
     def __enter__(self):
         return self
@@ -396,20 +394,12 @@ class Terminal:
         self.report.close()
 
 
-def descendants(pid):
+def ends_within(process, seconds):
     try:
-        with open("/proc/%d/task/%d/children" % (pid, pid)) as file:
-            children = [int(word) for word in file.read().split()]
-    except OSError:
-        return
-    for child in children:
-        yield child
-        yield from descendants(child)
-
-
-def state_of(pid):
-    with open("/proc/%d/stat" % pid) as file:
-        return file.read().rsplit(")", 1)[1].split()[0]
+        process.wait(seconds)
+        return True
+    except subprocess.TimeoutExpired:
+        return False
 
 
 def only_trace(here, *names):
@@ -858,7 +848,7 @@ def stop_and_continue(stop):
             same((state_of(mayfly), state_of(program)), ("T", "T"), "states")
             terminal.type(b"\n")
             wait_until(lambda: state_of(mayfly) != "T" and state_of(program) != "T", "both continue")
-            time.sleep(0.2)
+            let_it_look(mayfly)
         open(here / "go", "w").close()
         terminal.told("ended 5")
         check(info(here / "t.mayfly")["samples"] >= 10, "samples")
@@ -897,7 +887,7 @@ def program_held_from_elsewhere():
         program = started.child()
         os.kill(program, signal.SIGSTOP)
         wait_until(lambda: state_of(program) == "T", "the program stops")
-        time.sleep(0.3)
+        let_it_look(started.process.pid)
         check(state_of(started.process.pid) != "T", "mayfly stopped too")
         os.kill(program, signal.SIGCONT)
         open(here / "go", "w").close()
@@ -1102,7 +1092,8 @@ def follow_programs():
 @case
 def follow_waits_for_children():
     with Folder() as here, Started(here, [compiled(), "leave", here / "go"], "-f") as started:
-        time.sleep(0.3)
+        wait_until(lambda: not started.children(), "the program's end")
+        let_it_look(started.process.pid)
         check(started.process.poll() is None, "did not wait")
         same(here.files("*.mayfly"), [], "a trace too early")
         open(here / "go", "w").close()
@@ -1116,7 +1107,7 @@ def follow_waits_for_children():
 def follow_stops_waiting_when_interrupted():
     with Folder() as here, Started(here, [compiled(), "leave", here / "go"], "-f") as started:
         wait_until(lambda: not started.children(), "the program's end")
-        time.sleep(0.3)
+        let_it_look(started.process.pid)
         started.process.send_signal(signal.SIGINT)
         line = started.error_line()
         check(b"waiting for 1 child process" in line, line)
@@ -1150,9 +1141,8 @@ def interrupted_while_the_trace_is_made():
         open(here / "go", "w").close()
         wait_until(lambda: state_of(program) == "Z", "the program's end")
         started.process.send_signal(signal.SIGCONT)
-        while started.process.poll() is None:
+        while not ends_within(started.process, 0.01):
             started.process.send_signal(signal.SIGINT)
-            time.sleep(0.01)
         done = started.end()
         same((done.code, len(done.err.splitlines())), (130, 1), done)
         check(b"t.mayfly.spool" in done.err, done)
@@ -1246,13 +1236,12 @@ def spool_and_memory_stay_small():
     with Folder() as here, Started(here, [compiled(), "churn", "3", "3000000"], "-x") as started:
         spool = memory = 0
         program = started.child()
-        time.sleep(0.5)
+        wait_until(lambda: glob.glob(here / "t.mayfly.part"), "the recorder to read along")
         before = memory_of(started.process.pid, "VmRSS")
         try:
-            while state_of(program) not in "ZX":
+            while state_of(program) not in "ZX" and not ends_within(started.process, 0.05):
                 spool = max(spool, os.stat(here / "t.mayfly.spool").st_blocks * 512)
                 memory = memory_of(started.process.pid, "VmRSS")
-                time.sleep(0.05)
         except FileNotFoundError:
             pass
         done = started.end()
@@ -1503,10 +1492,9 @@ def memory_with_max_size():
         same(run(["gcc", "-g", "-O1", "-fno-builtin", "-x", "c", "-", "-o", here / "many"], stdin=MANY.encode()).code, 0)
         with Started(here, [here / "many", str(count)], "-x", "--max-size", "100M") as started:
             most = 0
-            while started.process.poll() is None:
+            while not ends_within(started.process, 0.01):
                 with open("/proc/%d/status" % started.process.pid) as f:
                     most = max([most] + [int(line.split()[1]) << 10 for line in f if line.startswith("RssAnon:")])
-                time.sleep(0.01)
             done = started.end()
         same((done.code, done.err), (0, b""))
         check(10 << 20 <= most <= 256 << 20, "the recorder had", most, "bytes of memory of its own")

@@ -364,12 +364,14 @@ def python_needs_no_other_allocator():
 
 
 @case
+@patient
 def allocators_figures_stand_apart():
     """They are of other moments than the pages beside them: a table of their own says when each was reported."""
     with Folder() as here:
         trace = here / "trace.mayfly"
-        script = "import time\nx = [bytes(5000) for i in range(20000)]\ntime.sleep(1.5)\ndel x\ntime.sleep(1.5)"
-        same(record([*PYTHON, "-c", script], trace).code, 0)
+        script = ("import time\nx = [bytes(5000) for i in range(20000)]\ntime.sleep(%s / 333)\n"
+                  "del x\ntime.sleep(%s / 333)" % (2 * (os.environ["PAUSE_MS"],)))
+        same(record([*PYTHON, "-c", script], trace, "--force").code, 0)
         data = as_json("report", "--rss", "--json", trace)
         same(data["allocator"], "glibc")
         times = [m["allocator_time_ns"] for m in data["moments"]]
@@ -515,6 +517,7 @@ def without_a_recorder():
 
 
 @case
+@patient
 def long_recordings():
     """The recorder reads and thins while the program runs: counters and pages stay."""
     need("python3")
@@ -523,8 +526,8 @@ def long_recordings():
         # It waits now and then, so that its counters are read more than a few times on a fast machine, too.
         text = ("import random, time\nx = {}\nfor i in range(120000):\n"
                 "    x[random.randrange(20000)] = bytes(random.randrange(3000))\n"
-                "    if i % 10000 == 0:\n        time.sleep(0.1)\n")
-        result = record([*PYTHON, "-c", text], trace, "--exact", "--max-size", "256K",
+                "    if i %% 10000 == 0:\n        time.sleep(%s / 5000)\n" % os.environ["PAUSE_MS"])
+        result = record([*PYTHON, "-c", text], trace, "--force", "--exact", "--max-size", "256K",
                         env=environment(PYTHONMALLOC="malloc"))
         check(result.code == 0, result)
         report = as_json("report", "--rss", "--json", trace)

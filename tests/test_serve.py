@@ -16,7 +16,7 @@ import tempfile
 import threading
 import urllib.parse
 
-from harness import (AGENT, Folder, MAYFLY, PROGRAMS, Skip, TIMEOUT, case, cases, check, environment, mayfly,
+from harness import (AGENT, Folder, MAYFLY, PROGRAMS, PYTHON, Skip, TIMEOUT, case, cases, check, environment, mayfly,
                      main, need, record, run, same, wait_until)
 
 ADDRESS = re.compile(r"http://127\.0\.0\.1:(\d+)/([0-9a-f]{32})/")
@@ -539,7 +539,7 @@ def asked_at_once():
         trace = os.environ.get("ASKED_TRACE")
         if not trace:
             trace = here / "t.mayfly"
-            done = record(["python3", "-c", "for i in range(10):\n    x = [bytes(100) for i in range(55000)]"],
+            done = record([*PYTHON, "-c", "for i in range(10):\n    x = [bytes(100) for i in range(55000)]"],
                           trace, "-x", env=environment(PYTHONMALLOC="malloc"))
             same(done.code, 0, repr(done))
         wanted = {}

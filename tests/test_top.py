@@ -14,8 +14,8 @@ import subprocess
 import termios
 import time
 
-from harness import (MAYFLY, TIMEOUT, Folder, Skip, as_json, case, cases, check, environment, main, program, record,
-                     report, run, same, wait_until)
+from harness import (MAYFLY, TIMEOUT, Folder, Skip, as_json, case, cases, check, environment, let_it_look, main, program,
+                     record, report, run, same, wait_until)
 from told import Told, told_program
 
 # ---- a terminal ----
@@ -384,7 +384,7 @@ def keys():
             terminal.type("f[\r").shows("not a regular expression")
             terminal.type("c").until(lambda s: row(s, "keep_a") and "SINCE" not in s.text(), "all rows")
             terminal.type("h").shows("Any key closes this")
-            time.sleep(0.7)  # looks at the program go on meanwhile
+            let_it_look(terminal.process.pid, 8)  # at the program, too
             terminal.read()
             check("Any key closes this" in terminal.screen.text(), terminal.screen.text())
             terminal.type("x").shows("1-4 sort")

@@ -8,7 +8,6 @@ import shutil
 import signal
 import stat
 import subprocess
-import time
 
 import harness
 from harness import (AGENT, Folder, MAYFLY, Skip, as_json, case, cases, check, environment, info,
@@ -591,17 +590,20 @@ def start_recorder(trace, *command):
 
 def child_of(pid):
     """The recorded program, once it runs."""
-    end = time.monotonic() + harness.TIMEOUT
-    while time.monotonic() < end:
+    found = []
+
+    def look():
         with open("/proc/%d/task/%d/children" % (pid, pid)) as file:
             for child in file.read().split():
                 try:
                     if "ugly" in os.path.basename(os.readlink("/proc/%s/exe" % child)):
-                        return int(child)
+                        found.append(int(child))
                 except OSError:
                     pass
-        time.sleep(0.02)
-    raise AssertionError("the program was not started")
+        return found
+
+    wait_until(look, "the program to be started")
+    return found[0]
 
 
 def program_of(pid):
@@ -674,10 +676,11 @@ def read_while_it_runs():
         try:
             seen = []
             while process.poll() is None and len(seen) < 8:
-                time.sleep(0.1)
                 spools = here.files()
                 if spools:
                     seen.append(info(spools[0])["samples"])
+                    wait_until(lambda: process.poll() is not None or info(spools[0])["samples"] != seen[-1],
+                               "other samples")
             check(seen and seen == sorted(seen), "samples seen while it ran:", seen)
         finally:
             process.wait(harness.TIMEOUT)
