@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """tests/test_abi.py [--write]
 
-libmayfly-trace.so.1: its symbols, and the layout of the structs of <mayfly/trace.h>, are those in
+libmayfly-trace.so.0: its symbols, and the layout of the structs of <mayfly/trace.h>, are those in
 tests/trace_abi.txt. A change there is a change that programs see: src/mayfly-trace.map and the
 header's paragraph "Compatibility" say which ones are possible. --write makes the file anew.
 """
@@ -16,7 +16,7 @@ from harness import BUILD, Folder, SOURCE, Skip, case, check, main, need, run, s
 
 HEADER = os.path.join(SOURCE, "include", "mayfly", "trace.h")
 LIST = os.path.join(SOURCE, "tests", "trace_abi.txt")
-LIBRARY = os.path.join(BUILD, "src", "libmayfly-trace.so.1")
+LIBRARY = os.path.join(BUILD, "src", "libmayfly-trace.so.0")
 
 
 def header():
@@ -101,7 +101,7 @@ def all_structs_are_found():
 def soname():
     need("readelf")
     dynamic = run(["readelf", "-dW", LIBRARY]).out.decode()
-    check("Library soname: [libmayfly-trace.so.1]" in dynamic, dynamic)
+    check("Library soname: [libmayfly-trace.so.0]" in dynamic, dynamic)
     needed = re.findall(r"NEEDED.*\[(.*?)\]", dynamic)
     check(not set(needed) - {"libzstd.so.1", "libm.so.6", "libc.so.6"}, "needs", needed)
 
@@ -135,7 +135,7 @@ int main(int argc, char **argv)
 	return 0;
 }""")
         built = run(["cc", "-I" + os.path.join(SOURCE, "include"), "-o", here / "p", here / "p.c",
-                     "-L" + os.path.dirname(LIBRARY), "-l:libmayfly-trace.so.1",
+                     "-L" + os.path.dirname(LIBRARY), "-l:libmayfly-trace.so.0",
                      "-Wl,-rpath," + os.path.dirname(LIBRARY)])
         same((built.code, built.err), (0, b""), "cc")
         told = run([os.path.join(BUILD, "mayfly"), "info", "--json", trace])

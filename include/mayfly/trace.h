@@ -15,7 +15,7 @@
  * open something store NULL, and those that run a query store nothing, so set the pointer to NULL
  * before. All functions that close or free accept NULL.
  *
- * Compatibility: a program that was built with one version of libmayfly-trace.so.1 runs with every
+ * Compatibility: a program that was built with one version of libmayfly-trace.so.0 runs with every
  * later one. For that, structs that only the library allocates, and hands out by a pointer to one
  * (mayfly_info, mayfly_bad_chunk, mayfly_module, mayfly_thread, mayfly_frame, mayfly_counter,
  * mayfly_track_type and all results of queries) may get members at their end: do not copy them, make

@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/dlopen_note.h"
+
 #define LIBRARY		 "libdebuginfod.so.1"
 #define LONGEST_BUILD_ID 64
 #define SECOND_NS	 1000000000ll
@@ -19,6 +21,8 @@
 /* A request that is given up hears of it at its library's next look, about every second. */
 #define GIVE_UP_NS (3 * SECOND_NS / 2)
 #define LEAST_NS   (SECOND_NS / 10) /* a request with less time is not worth it */
+
+DLOPEN_NOTE(debuginfod_note, LIBRARY, "debuginfod", "debug files from servers", "suggested");
 
 typedef struct debuginfod_client client;
 

@@ -12,6 +12,7 @@
 #include <curl/curl.h>
 
 #include "base/bytes.h"
+#include "base/dlopen_note.h"
 #include "base/utf8.h"
 
 #define LIBRARY	     "libcurl.so.4"
@@ -19,6 +20,8 @@
 #define SILENT_SECS  120L /* without a byte */
 #define PATIENT_SECS 3600L
 #define SAID_MOST    400
+
+DLOPEN_NOTE(curl_note, LIBRARY, "push", "sending to servers", "recommended");
 
 static struct {
 	bool loaded;
