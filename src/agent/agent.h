@@ -35,7 +35,7 @@
  *	bypass.c			code that would pass the hooks by
  *	linked.c			in static programs, instead of dlsym.c and bypass.c
  *	events/ ocaml/			events and pools; OCaml's heaps
- *	interpreter/ python/		languages' frames among the native ones; their allocators
+ *	interpreter/ python/ ruby/	languages' frames among the native ones; their allocators
  *
  * Rules of this folder: no call into the program's malloc on the sample path, no stdio, no loader
  * locks, no threads, no signals but that of fault.c. errno is what the real function left. Any failure leads to one
@@ -153,6 +153,7 @@ struct agent_config {
 	uint64_t max_spool; /* bytes of packets; 0: no limit */
 	bool dormant;
 	bool no_python; /* neither frames nor blocks of CPython */
+	bool no_ruby;	/* no frames of Ruby */
 
 	uint32_t sampler;
 	uint32_t target_pid;   /* 0 any; else other processes are traced only with follow */

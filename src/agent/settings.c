@@ -14,6 +14,7 @@
  *	pid=N		   only this process, unless children are followed
  *	seed=N		   of the sampler, for tests
  *	python=off	   neither frames nor blocks of CPython's own are recorded
+ *	ruby=off	   no frames of Ruby are recorded
  *	ocaml=RATE	   samples for each word that an OCaml program allocates (1e-5), or off
  *	map_events=BYTES   calls of mmap, munmap and the like for this size or more are recorded
  *			   (1M), or off
@@ -216,6 +217,8 @@ static void take_setting(const char *key, size_t key_length, const char *value, 
 		good = take_ocaml(value, length);
 	} else if (word(key, key_length, "python")) {
 		good = take_unless(value, length, &agent_config.no_python);
+	} else if (word(key, key_length, "ruby")) {
+		good = take_unless(value, length, &agent_config.no_ruby);
 	} else if (word(key, key_length, "runtime_events")) {
 		good = parse_yes(value, length, &agent_config.runtime_events);
 	} else if (word(key, key_length, "ocaml_frames")) {

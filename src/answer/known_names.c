@@ -308,8 +308,9 @@ const char *const python_entries[] = {"_PyEval_EvalFrameDefault",
 const char *const ruby_suffixes[] = {".rb", ".erb", ".ru", ".rake", ".gemspec", NULL};
 const char *const ruby_without_file[] = {"<internal:", "<cfunc>", "(eval", "(erb)", NULL};
 const char *const ruby_inside[] = {"<internal:", "<cfunc>", NULL};
-const char *const ruby_folders[] = {
-    "/lib/ruby/", "/gems/", "/rubygems/", "/vendor_ruby/", "/rubygems-integration/", NULL};
+const char *const ruby_folders[] = {"/lib/ruby/", "/ruby/3.",	   "/gems/",
+				    "/rubygems/", "/vendor_ruby/", "/rubygems-integration/",
+				    NULL};
 
 /* A script, a file that is loaded, and what Ruby does before. */
 const char *const ruby_entries[] = {"<main>",	     "<top (required)>", "rb_vm_exec",

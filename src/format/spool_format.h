@@ -236,7 +236,7 @@ struct spool_packet {
  *             is, as the runtime knows it; innermost first, each inlined into the next one. Once
  *             for each address of an OCaml stack, before the first sample with it. (Of an
  *             allocating OCaml function the address is that of its debug information, plus 1.) Also
- *             for the frames of Python, whose addresses have SPOOL_CODE_INTERPRETED set.
+ *             for the frames of Python and Ruby, whose addresses have SPOOL_CODE_INTERPRETED set.
  *   HEAP_END  time: blocks of the heaps of OCaml are not recorded from here on, neither their end
  *   ALLOCATOR time, u whose, u count, count x u value (at most SPOOL_ALLOCATOR_VALUES): what the
  *             allocator, or the kernel, says of the process's memory; enum spool_allocator
@@ -444,7 +444,7 @@ static inline uint32_t spool_cache_slot(uint64_t address)
 #define SPOOL_MARK_KIND(address)  ((uint32_t)((address) >> 56 & 0x7f))
 #define SPOOL_MARK_COUNT(address) ((uint32_t)(address))
 
-/* In the address of a frame: it is an instruction of Python, and no address of the process. */
+/* In the address of a frame: it is an instruction of an interpreter's, and no address of the process. */
 #define SPOOL_CODE_INTERPRETED (1ull << 62)
 
 /* The largest stack of one SAMPLE record, marks included; see walk.h. */

@@ -16,18 +16,9 @@
 
 #include "agent/cpu/sys.h"
 
-#define INSTRUCTION_BITS 24
-#define NUMBER_MOST	 ((1ull << (62 - INSTRUCTION_BITS)) - 1)
-#define CODES_FIRST	 4096u
-#define CHUNK_BYTES	 (1u << 20)
-
-/* A code object as it was when it got its number. */
-struct code {
-	struct code_seen seen;
-	uint64_t number;
-	_Atomic uint32_t compared; /* in which version; 0: freed since */
-	_Atomic uint8_t known[];   /* bits: the place of this instruction is in the spool */
-};
+#define NUMBER_MOST ((1ull << (62 - CODES_INSTRUCTION_BITS)) - 1)
+#define CODES_FIRST 4096u
+#define CHUNK_BYTES (1u << 20)
 
 /* By the object's address: open addressing, about half full at most. Only a thread with the lock
  * puts something there. */
@@ -160,21 +151,6 @@ struct code *codes_compared(const struct code_seen *seen, uint32_t version)
 	there = add_code(seen);
 	agent_unlock(&lock);
 	return there;
-}
-
-uint64_t codes_address(struct code *code, uint64_t *unit, bool *is_new)
-{
-	uint8_t bit;
-
-	if (*unit >= code->seen.units) /* before the first one */
-		*unit = 0;
-	if (*unit >> INSTRUCTION_BITS)
-		*unit = (1u << INSTRUCTION_BITS) - 1;
-	bit = (uint8_t)(1u << (*unit & 7));
-	*is_new = !(atomic_load_explicit(&code->known[*unit / 8], memory_order_relaxed) & bit);
-	if (UNLIKELY(*is_new))
-		atomic_fetch_or(&code->known[*unit / 8], bit);
-	return (SPOOL_CODE_INTERPRETED | code->number << INSTRUCTION_BITS | *unit) + 1;
 }
 
 COLD void codes_maybe_freed(const void *block)

@@ -17,7 +17,15 @@ struct code_seen {
 	uint64_t hash;	   /* of names and lines */
 	uint64_t units;	   /* instructions */
 };
-struct code;
+
+/* A code object as it was when it got its number. */
+struct code {
+	struct code_seen seen;
+	uint64_t number;
+	_Atomic uint32_t compared; /* in which version; 0: freed since */
+	_Atomic uint8_t known[];   /* bits: the place of this instruction is in the spool */
+};
+#define CODES_INSTRUCTION_BITS 24
 
 static inline uint64_t codes_mix(uint64_t hash, uint64_t word)
 {
@@ -81,7 +89,20 @@ struct code *codes_compared(const struct code_seen *seen, uint32_t version);
 
 /* The address that stands for an instruction; *unit is changed to 0 if the code has no such. *is_new: its
  * place must be written to the spool. */
-uint64_t codes_address(struct code *code, uint64_t *unit, bool *is_new);
+static inline uint64_t codes_address(struct code *code, uint64_t *unit, bool *is_new)
+{
+	uint64_t at = *unit < code->seen.units ? *unit : 0; /* before the first one */
+	uint8_t bit;
+
+	if (at >> CODES_INSTRUCTION_BITS)
+		at = (1u << CODES_INSTRUCTION_BITS) - 1;
+	bit = (uint8_t)(1u << (at & 7));
+	*is_new = !(atomic_load_explicit(&code->known[at / 8], memory_order_relaxed) & bit);
+	if (UNLIKELY(*is_new))
+		atomic_fetch_or(&code->known[at / 8], bit);
+	*unit = at;
+	return (SPOOL_CODE_INTERPRETED | code->number << CODES_INSTRUCTION_BITS | at) + 1;
+}
 
 /* For a language that tells of each free of an object by codes_freed(). number: another one each time
  * that this begins, and the version to compare in; 0: it ends. */

@@ -15,7 +15,7 @@
 #include "agent/cpu/sys.h"
 #include "agent/life.h"
 
-static const struct interpreter *const languages[] = {&interpreter_python};
+static const struct interpreter *const languages[] = {&interpreter_python, &interpreter_ruby};
 #define LANGUAGES (sizeof(languages) / sizeof(*languages))
 
 static const struct interpreter *found; /* the one whose frames are shown */

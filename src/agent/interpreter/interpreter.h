@@ -38,7 +38,7 @@ struct interpreter {
 	void (*unwrap)(void);
 };
 
-extern const struct interpreter interpreter_python;
+extern const struct interpreter interpreter_python, interpreter_ruby;
 
 /* For the agent that is attached to a program while it runs; in others all this happens by itself. */
 void interpreter_start(void);  /* when the agent is on */
