@@ -64,6 +64,12 @@ install:
 	@test -n "$(DESTDIR)" || ! test -w /etc/ld.so.cache || /sbin/ldconfig # or the loader finds no new library
 	@ocaml/install "$(BUILD_INSTALL)" "$(PREFIX)" "$(DESTDIR)"
 
+# The tarball of a release, which has the page built.
+dist:
+	@scripts/setup build viewer
+	@$(MAKE) --no-print-directory all
+	@scripts/make-dist $(BUILD)
+
 # The Debian packages, in $(BUILD)/packages.
 deb:
 	@scripts/setup build viewer package
@@ -87,8 +93,9 @@ help:
 	@echo 'make test-long  the same with those that take long: sanitizers, fuzzing, installations, ...'
 	@echo 'make bench      measure; writes bench/RESULTS.md'
 	@echo 'make install    PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
+	@echo 'make dist       the tarball of a release in $(BUILD)/dist'
 	@echo 'make deb        Debian packages in $(BUILD)/packages'
 	@echo 'make format     clang-format all sources'
 	@echo 'make clean      remove what was built'
 
-.PHONY: all demo check test test-long test-tools bench install deb format clean help
+.PHONY: all demo check test test-long test-tools bench install dist deb format clean help

@@ -1,15 +1,57 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""make install: what lands where, that it works from there, and that others can build on it."""
+"""make install, from a tree like a release's and without a network: what lands where, that it works from
+there, and that others can build on it."""
 import glob
 import os
 import re
 import shutil
 
-from harness import BUILD, Folder, SOURCE, case, check, environment, info, main, need, program, run, \
-    same
+from harness import BUILD, Folder, SOURCE, Skip, case, check, environment, info, main, need, program, read, run, same
 
 _installed = {}
+
+
+def git(tree, *words):
+    done = run(["git", "-c", "user.name=Test", "-c", "user.email=test@example.org", *words], cwd=tree)
+    same(done.code, 0, "git %s (%r)" % (words, done))
+
+
+def tree_of_a_release(here):
+    """What scripts/make-dist makes of these sources, twice the same; without git, or a page to put into it, a
+    copy of them."""
+    tree = here / "copy"
+    shutil.copytree(SOURCE, tree, symlinks=True, ignore=lambda folder, names: [
+        name for name in names if name in (".git", "node_modules", "prebuilt", "__pycache__") or
+        (folder == SOURCE and name.startswith("build"))])
+    if not page() or not shutil.which("git"):
+        return tree
+    git(tree, "init", "-q")
+    git(tree, "add", "-A")
+    git(tree, "commit", "-q", "-m", "All of it")
+    for out in ("first", "second"):
+        done = run([os.path.join(tree, "scripts", "make-dist"), BUILD, here / out])
+        same((done.code, done.err), (0, b""), "make-dist")
+    tarball, again = done.out.decode().strip(), *here.files("first/*")
+    same(os.path.basename(tarball), os.path.basename(again), "names")
+    check(read(tarball) == read(again), "another tarball of the same commit")
+    same(run(["tar", "-C", here.path, "-xf", tarball]).code, 0, "tar")
+    with open(os.path.join(tree, "README.md"), "a") as file:
+        file.write("Another line.\n")
+    done = run([os.path.join(tree, "scripts", "make-dist"), BUILD, here / "third"])
+    check(done.code == 1 and b"not committed" in done.err and not here.files("third"), done)
+    return os.path.join(here.path, os.path.basename(tarball).replace(".tar.xz", ""))
+
+
+def page():
+    path = os.path.join(BUILD, "src", "page", "viewer.html")
+    return read(path) if os.path.exists(path) else b""
+
+
+def without_network():
+    """The beginning of a command that has none, where that can be had."""
+    command = ["unshare", "--map-root-user", "--net"]
+    return command if run([*command, "true"]).code == 0 else []
 
 
 def install():
@@ -18,8 +60,9 @@ def install():
         here = Folder().__enter__()
         _installed["folder"] = here
         stage, prefix = here / "stage", here / "prefix"
+        tree = _installed["tree"] = tree_of_a_release(here)
         for arguments in (["PREFIX=/usr", "DESTDIR=" + stage], ["PREFIX=" + prefix]):
-            result = run(["make", "-C", SOURCE, "--no-print-directory", "install",
+            result = run([*without_network(), "make", "-C", tree, "--no-print-directory", "install",
                           "BUILD_INSTALL=" + (here / "build"), *arguments])
             check(result.code == 0, "make install", arguments, result.err.decode()[-2000:],
                   result.out.decode()[-2000:])
@@ -69,13 +112,58 @@ def loader_learns_of_the_libraries():
 
 
 @case
+def page_is_the_releases():
+    """Neither npm nor node nor clang were asked for it."""
+    _, prefix = install()
+    folder, tree = _installed["folder"], _installed["tree"]
+    prebuilt = os.path.join(tree, "viewer", "prebuilt", "viewer.html")
+    if not os.path.exists(prebuilt):
+        raise Skip("the page is not built, or there is no git")
+    with Folder() as here:
+        result = run([os.path.join(prefix, "bin", "mayfly"), "view", "--html", here / "page.html"])
+        same(result.code, 0, repr(result))
+        check(read(here / "page.html") == read(prebuilt).replace(b"<!-- data -->", b""), "another page")
+    check(not os.path.exists(os.path.join(tree, "viewer", "node_modules")), "npm's libraries")
+    targets = run(["ninja", "-C", folder / "build", "-t", "targets", "all"]).out
+    check(b"viewer_page.S" in targets and b"reader.wasm" not in targets, "the page is built")
+
+
+@case
+def page_is_built_when_its_sources_change():
+    """And stays the release's where what it is built with is missing."""
+    install()
+    if not os.path.exists(os.path.join(_installed["tree"], "viewer", "prebuilt")):
+        raise Skip("the page is not built, or there is no git")
+    folder, tree = _installed["folder"], _installed["tree"]
+    with open(os.path.join(tree, "viewer", "src", "begin.ts"), "a") as file:
+        file.write("// Another line.\n")
+    for path, expected in ((None, b"reader.wasm"), (hidden(folder, "node"), b"is that of the release")):
+        result = run(["meson", "setup", "--wipe", "-Dtests=none", "-Dbench=false", folder / "build"],
+                     cwd=tree, env=environment(PATH=path or environment()["PATH"]))
+        same(result.code, 0, repr(result))
+        targets = run(["ninja", "-C", folder / "build", "-t", "targets", "all"]).out
+        check(expected in targets + result.out, result.out.decode()[-3000:])
+        check(b"viewer_page.S" in targets + read(folder / "build/build.ninja"), "no page")
+
+
+def hidden(folder, name):
+    """A PATH with all programs but this one."""
+    os.makedirs(folder / "bin", exist_ok=True)
+    for place in ("/usr/bin", "/usr/sbin"):
+        for other in os.listdir(place):
+            if other != name and not os.path.lexists(folder / ("bin/" + other)):
+                os.symlink(os.path.join(place, other), folder / ("bin/" + other))
+    return folder / "bin"
+
+
+@case
 def no_build_paths():
     stage, _ = install()
     for name in files_below(stage):
         with open(os.path.join(stage, name), "rb") as file:
             content = file.read()
         if name.endswith((".pc", "META", "dune-package")) or name.startswith("usr/share/man"):
-            check(stage.encode() not in content and SOURCE.encode() not in content,
+            check(_installed["folder"].path.encode() not in content and SOURCE.encode() not in content,
                   name, "names the folder that it was built in")
 
 

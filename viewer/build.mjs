@@ -8,7 +8,8 @@
 //	OUT/viewer.mjs, OUT/zstd.wasm	what tests/ask_reader.mjs runs in node
 //	OUT/viewer.d		on which files the page depends
 //
-// Without the libraries of package-lock.json (viewer/install brings them) the page is empty.
+// Without the libraries of package-lock.json (viewer/install brings them) the page is that of the release, in
+// prebuilt/, where there is one; otherwise it is empty.
 import { createHash } from "node:crypto";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
@@ -22,7 +23,9 @@ const here = dirname(fileURLToPath(import.meta.url));
 const [reader, out] = process.argv.slice(2).map((path) => resolve(path));
 const library = (path) => join(here, "node_modules", path);
 const installed = library(".installed");
-const inputs = new Set([join(here, "build.mjs"), join(here, "index.html"), installed, reader]);
+const prebuilt = join(here, "prebuilt/viewer.html"); // viewer/put-page
+const object = join(here, "../src/page/viewer_page.S.in");
+const inputs = new Set([join(here, "build.mjs"), join(here, "index.html"), object, installed, reader]);
 
 function fail(message) {
 	console.error("viewer/build.mjs: " + message);
@@ -102,19 +105,13 @@ async function page(esbuild) {
 	return text;
 }
 
-/** The page as an object of the program, which changes when the page does. */
+/** The page as an object of the program. */
 function assembly(text) {
-	const path = join(out, "viewer.html").replace(/[\\"]/g, "\\$&");
-	return `/* ${createHash("sha256").update(text).digest("hex")} */
-	.section .rodata
-	.globl viewer_page_begin, viewer_page_end
-	.hidden viewer_page_begin, viewer_page_end
-viewer_page_begin:
-	.incbin "${path}"
-viewer_page_end:
-	.byte 0
-	.section .note.GNU-stack, "", %progbits
-`;
+	const values = {
+		HASH: createHash("sha256").update(text).digest("hex"),
+		PATH: join(out, "viewer.html").replace(/[\\"]/g, "\\$&"),
+	};
+	return readFileSync(object, "utf8").replace(/@(\w+)@/g, (_, name) => values[name]);
 }
 
 function write(name, content) {
@@ -141,6 +138,11 @@ async function main() {
 		const size = Buffer.byteLength(text);
 		console.log(`viewer.html: ${(size / 1000).toFixed(0)} KB`);
 		if (size > MOST_BYTES) fail(`viewer.html: more than ${MOST_BYTES / 1000} KB`);
+	} else if (existsSync(prebuilt)) {
+		text = readFileSync(prebuilt, "utf8");
+		inputs.add(prebuilt);
+		console.log("The page of mayfly view is that of the release: its sources have changed, but its " +
+			"libraries are not installed (viewer/install brings them).");
 	} else {
 		console.log("The page of mayfly view is not built: its libraries are not installed " +
 			"(viewer/install brings them).");
