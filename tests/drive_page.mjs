@@ -70,6 +70,18 @@ const steps = {
 	async give(...paths) {
 		await page.setInputFiles("input[type=file]", paths);
 	},
+	/** A file that is dragged onto the page. */
+	async drop(path) {
+		const name = path.split("/").pop();
+		const data = await page.evaluateHandle(([text, name]) => {
+			const bytes = Uint8Array.from(atob(text), (one) => one.charCodeAt(0));
+			const transfer = new DataTransfer();
+			transfer.items.add(new File([bytes], name));
+			return transfer;
+		}, [readFileSync(path).toString("base64"), name]);
+		await page.dispatchEvent("body", "dragenter", { dataTransfer: data });
+		await page.dispatchEvent("body", "drop", { dataTransfer: data });
+	},
 	async wait(selector) {
 		await page.waitForSelector(selector);
 		await settled();

@@ -114,14 +114,14 @@ def diff_adds_up():
 
 @case
 def diff_per():
-    plain = as_json("diff", "--json", trace("before"), trace("after"))
-    per = as_json("diff", "--json", "--per", "10,20", trace("before"), trace("after"))
+    plain = as_json("diff", "--json", "--metric", "peak", trace("before"), trace("after"))
+    per = as_json("diff", "--json", "--metric", "peak", "--per", "10,20", trace("before"), trace("after"))
     bytes_plain, bytes_per = plain["total"]["bytes"], per["total"]["bytes"]
     same(bytes_per["before"], bytes_plain["before"] / 10)
     same(bytes_per["after"], bytes_plain["after"] / 20)
     same(bytes_per["change"], bytes_per["after"] - bytes_per["before"])
     # The same trace twice, per its own count: half as much for twice as many.
-    half = as_json("diff", "--json", "--per", "1,2", trace("before"), trace("before"))
+    half = as_json("diff", "--json", "--metric", "peak", "--per", "1,2", trace("before"), trace("before"))
     same(half["total"]["bytes"]["change"], -half["total"]["bytes"]["before"] / 2)
 
 

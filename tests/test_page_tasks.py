@@ -179,5 +179,90 @@ def few_samples_say_no_quantiles():
         check("too few samples" in " ".join(browser.texts(".about")), browser.texts(".about"))
 
 
+# ---- two builds ----
+
+def relative(text):
+    return text.replace("\u00a0", " ")
+
+
+def check_cards(browser, before, after):
+    """The cards are the lines of `mayfly diff`, in its order."""
+    browser.wait(".change-card")
+    result = run([MAYFLY, "diff", before, after])
+    same(result.code, 0, result.err)
+    lines = result.out.decode().splitlines()
+    same(browser.texts(".changes .headline"), [lines[0]], "the headline")
+    printed = [line for line in lines if " -> " in line][:3]
+    cards = [text for text in browser.texts(".change-card")]
+    for line, card in zip(printed, cards, strict=True):
+        title, rest = line[:13].strip(), line[13:]
+        check(card.startswith(title), title, card)
+        was, now = rest.split(":")[0].split(" -> ")
+        check("%s → %s" % (was, now) in card, line, card)
+        check(rest[rest.index("(") + 1:rest.index(")")] in card, line, card)
+    return lines
+
+
+def by_choice(browser, base):
+    browser.click("text=Choose a file")
+    browser.give(str(base))
+
+
+def by_path(browser, base):
+    browser.fill(".compare input", str(base))
+
+
+@cases(["served choice", "file choice", "served path", "file drop", "served drop"])
+def compare_with_another(how):
+    """Whatever shows a trace compares it with another one; the change that says the most comes first."""
+    kind, way = how.split()
+    before, after = served(100), served(300)
+    with opened(kind, after) as browser:
+        browser.open("#v1/table")
+        if way == "drop":
+            browser.drop(str(before))
+            browser.click("text=Compare with it")
+        else:
+            browser.click("text=Compare with…")
+            (by_path if way == "path" else by_choice)(browser, before)
+        lines = check_cards(browser, before, after)
+        check("Allocated rose" in lines[0] or "Live at end rose" in lines[0], lines[0])
+        picture(browser, "compare-" + how.replace(" ", "-"))
+        browser.click(".change-card >> nth=0")
+        browser.hashHas("#v1/difference")
+        browser.until("[role=treeitem]", ", before ")
+
+
+@cases(["served", "file"])
+def compare_with_no_trace(how):
+    """What is open stays, with one line that says why."""
+    wrong = folder / "wrong.mayfly"
+    with open(wrong, "w", encoding="utf-8") as file:
+        file.write("no trace at all, whatever its name says\n")
+    with opened(how, served(100)) as browser:
+        browser.open()
+        for way in ([by_path, by_choice] if how == "served" else [by_choice]):
+            browser.click("text=Compare with…")
+            way(browser, wrong)
+            browser.wait(".notice")
+            check(browser.texts(".notice span")[0], "no reason")
+            browser.click(".notice [aria-label=Close]")
+        same(browser.texts(".tile .tile-title")[0], "Peak", "what is open")
+
+
+@case
+def diff_leads_with_what_changed():
+    """The terminal's headline and rows are of the figure that changed the most significantly."""
+    lines = run([MAYFLY, "diff", served(100), served(300)]).out.decode().splitlines()
+    title = lines[3].split("  ")[0].strip()
+    check(lines[0].startswith(title + " rose"), lines[:4])
+    metric = {"Live at end": "live", "Allocated": "allocated", "Peak": "peak"}[title]
+    check(any(line.startswith("Change of %s by function" % metric) for line in lines), lines)
+    asked = run([MAYFLY, "diff", "--metric", "peak", served(100), served(300)]).out.decode()
+    check("Change of peak by function" in asked, asked)
+    same(run([MAYFLY, "diff", served(100), served(100)]).out.decode().splitlines()[0],
+         "No total changed significantly.", "a trace and itself")
+
+
 if __name__ == "__main__":
     main()

@@ -80,9 +80,14 @@ function inScript(text) {
 
 const hash = (text) => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
 // Shorter blocks than the default's follow the code more closely.
-const packed = (bytes) => gzipSync(bytes, { level: 9, memLevel: 7 }).toString("base64");
+async function packer(esbuild) {
+	const { script } = await bundle(esbuild, "engine/unpack.ts", { format: "esm", minify: false });
+	const { encodePacked } = await import(`data:text/javascript;base64,${Buffer.from(script).toString("base64")}`);
+	return (bytes) => encodePacked(gzipSync(bytes, { level: 9, memLevel: 7 }));
+}
 
 async function page(esbuild) {
+	const packed = await packer(esbuild);
 	const { script: begin } = await bundle(esbuild, "begin.ts");
 	const { script: main, style } = await bundle(esbuild, "main.tsx", { format: "esm" });
 	const { script: worker } = await bundle(esbuild, "engine/worker.ts");

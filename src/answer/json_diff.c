@@ -58,8 +58,8 @@ static const char *verdict_name(const struct diff_figure *f)
 	return name[f->verdict];
 }
 
-static void put_both(struct json *j, const char *key, const struct json_diff *c,
-		     const struct diff_figure *bytes, const struct diff_figure *blocks)
+void json_change(struct json *j, const char *key, const struct json_diff *c,
+		 const struct diff_figure *bytes, const struct diff_figure *blocks)
 {
 	json_object(j, key);
 	json_text(j, "verdict", verdict_name(bytes));
@@ -75,7 +75,7 @@ static void put_total(struct json *j, const char *key, const struct json_diff *c
 	struct diff_figure bytes, blocks;
 
 	json_diff_figures(c, a, b, hosts, &bytes, &blocks);
-	put_both(j, key, c, &bytes, &blocks);
+	json_change(j, key, c, &bytes, &blocks);
 }
 
 static void put_diff_row(struct json *j, const struct json_diff *c, const struct diff_row *row)
@@ -88,7 +88,7 @@ static void put_diff_row(struct json *j, const struct json_diff *c, const struct
 	json_estimate(j, "after", row->after ? sorted_by(c->query, row->after) : NULL);
 	if (c->query->by == MAYFLY_BY_LINE && row->before && row->after)
 		json_unsigned(j, "line_before", row->before->line);
-	put_both(j, "change", c, &row->bytes, &row->blocks);
+	json_change(j, "change", c, &row->bytes, &row->blocks);
 	json_end(j);
 }
 
@@ -113,7 +113,7 @@ int json_diff(struct json *j, const struct json_diff *c, const struct trace_diff
 	put_total(j, "live_at_end", c, &before.live_at_end, &after.live_at_end,
 		  t ? t->live_at_end : NULL);
 	json_end(j);
-	put_both(j, "total", c, &d->bytes, &d->blocks);
+	json_change(j, "total", c, &d->bytes, &d->blocks);
 	json_array(j, "rows");
 	for (size_t i = 0; i < d->rows && !(top && i >= top); i++)
 		put_diff_row(j, c, &d->row[i]);

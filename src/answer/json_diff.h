@@ -21,6 +21,10 @@ void json_diff_figures(const struct json_diff *c, const struct mayfly_estimate *
 		       const struct mayfly_estimate *after, const struct host_estimate *hosts,
 		       struct diff_figure *bytes, struct diff_figure *blocks);
 
+/* An object: "verdict", "bytes", "blocks". */
+void json_change(struct json *j, const char *key, const struct json_diff *c,
+		 const struct diff_figure *bytes, const struct diff_figure *blocks);
+
 /* Members of an object that is open; the first `top` rows, 0: all. 0 or a negative enum
  * mayfly_error. */
 int json_diff(struct json *j, const struct json_diff *c, const struct trace_diff *d, size_t top);

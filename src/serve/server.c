@@ -27,6 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/percent.h"
 #include "serve/request_check.h"
 
 #define WORKERS_LEAST	      2
@@ -76,8 +77,9 @@ enum request_state {
 
 struct request {
 	struct server *server;
-	char *uri; /* as it was sent */
-	const char *asked;
+	char *uri;	   /* as it was sent */
+	const char *asked; /* of the view, or: */
+	char *compared;	   /* a path, to be decoded */
 	struct MHD_Connection *connection;
 	int socket;
 	enum request_state state;
@@ -92,6 +94,8 @@ struct server {
 	uint16_t port;
 	const char *page;
 	size_t page_size;
+	bool (*compare)(void *context, const char *path);
+	void *compare_context;
 	struct MHD_Daemon *daemon;
 	pthread_t worker[WORKERS_MOST];
 	size_t workers;
@@ -195,6 +199,20 @@ static bool is_given_up(const struct request *r)
 	return r->socket >= 0 && recv(r->socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
 }
 
+/* Only a program that was told this page's token can name files, and it is the user's. */
+static void compare_with(struct server *s, struct request *r)
+{
+	static const char bad[] = "{\"error\": \"It could not be opened as a trace; the terminal "
+				  "says why.\"}\n",
+			  good[] = "{\"compared\": true}\n";
+	bool done = s->compare && percent_decode(r->compared) &&
+		    s->compare(s->compare_context, r->compared);
+
+	r->answer.status = VIEW_OK; /* a file that is no trace is no error of the page */
+	r->answer.type = "application/json";
+	bytes_put(&r->answer.bytes, done ? good : bad, (done ? sizeof(good) : sizeof(bad)) - 1);
+}
+
 static void *answer_requests(void *context)
 {
 	struct server *s = context;
@@ -214,7 +232,10 @@ static void *answer_requests(void *context)
 		pthread_mutex_unlock(&s->lock);
 
 		if (!is_given_up(r)) {
-			view_ask(&shown->view, r->asked, &r->answer);
+			if (r->compared)
+				compare_with(s, r);
+			else
+				view_ask(&shown->view, r->asked, &r->answer);
 			r->answered = !r->answer.bytes.failed;
 		}
 		drop_view(s, shown);
@@ -361,7 +382,7 @@ static enum MHD_Result check(struct request *r, const char *method)
 
 static enum MHD_Result respond_checked(struct request *r)
 {
-	static const char ask[] = "ask/";
+	static const char ask[] = "ask/", compare[] = "compare/";
 	const struct server *s = r->server;
 	const char *rest = request_after_token(r->uri, s->token);
 
@@ -374,9 +395,12 @@ static enum MHD_Result respond_checked(struct request *r)
 							       MHD_RESPMEM_PERSISTENT));
 	if (strcmp(rest, "changes") == 0)
 		return respond_changes(r);
-	if (strncmp(rest, ask, sizeof(ask) - 1) != 0)
+	if (strncmp(rest, compare, sizeof(compare) - 1) == 0)
+		r->compared = r->uri + (rest - r->uri) + sizeof(compare) - 1;
+	else if (strncmp(rest, ask, sizeof(ask) - 1) == 0)
+		r->asked = rest + sizeof(ask) - 1;
+	else
 		return refuse(r->connection, MHD_HTTP_NOT_FOUND);
-	r->asked = rest + sizeof(ask) - 1;
 	return put_into_queue(r) ? MHD_YES : refuse(r->connection, STATUS_UNANSWERED);
 }
 
@@ -596,6 +620,8 @@ int server_start(const struct server_settings *settings, struct server **out)
 	s->live = true; /* the first view comes */
 	s->page = settings->page;
 	s->page_size = settings->page_size;
+	s->compare = settings->compare;
+	s->compare_context = settings->context;
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_mutex_init(&s->lock, NULL);

@@ -4,6 +4,7 @@
  *
  *	GET /TOKEN/			the page
  *	GET /TOKEN/ask/REQUEST		view_ask(): the request is passed on as it was sent
+ *	GET /TOKEN/compare/PATH		another file becomes what the trace is compared with
  *	GET /TOKEN/changes		{"generation": 3, "live": true}: 3 views were shown so far
  *
  * Other users and other web sites must get nothing. So the server listens on 127.0.0.1 only, the
@@ -25,6 +26,10 @@ struct server_settings {
 	uint16_t port;	  /* 0: any that is free */
 	const char *page; /* HTML, stays the caller's as long as the server lives */
 	size_t page_size;
+	/* Shows the trace together with another file's: calls server_show(). False: that could not be
+	 * opened. Called from any thread. NULL: the server compares with no other files. */
+	bool (*compare)(void *context, const char *path);
+	void *context;
 };
 
 /* False: this build has no HTTP library. */

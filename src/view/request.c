@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/percent.h"
+
 static const char *const class_names[] = {"size", "lifetime", NULL};
 /* As enum request_merge. */
 static const char *const merge_names[] = {"none", "function", "line", NULL};
@@ -48,37 +50,6 @@ static const struct option_row request_rows[] = {
     OPTION_END,
 };
 
-static int hex_digit(char c)
-{
-	return c >= '0' && c <= '9'   ? c - '0'
-	       : c >= 'a' && c <= 'f' ? c - 'a' + 10
-	       : c >= 'A' && c <= 'F' ? c - 'A' + 10
-				      : -1;
-}
-
-/* In place: "a%20b+c" -> "a b c". False: it is no such text, or has a zero in it. */
-static bool decode(char *text)
-{
-	char *to = text;
-
-	for (const char *s = text; *s; s++) {
-		int high, low;
-
-		if (*s != '%') {
-			*to++ = *s == '+' ? ' ' : *s;
-			continue;
-		}
-		high = hex_digit(s[1]);
-		low = high < 0 ? -1 : hex_digit(s[2]);
-		if (low < 0 || (high == 0 && low == 0))
-			return false;
-		*to++ = (char)(high << 4 | low);
-		s += 2;
-	}
-	*to = 0;
-	return true;
-}
-
 /* A flag is "1"; a question's parameter without a value is an empty text. */
 static bool take_parameter(struct request *r, const struct flat_row *flat, size_t rows,
 			   const char *name, const char *value, struct error_line *c)
@@ -112,7 +83,7 @@ static bool take_parameters(struct request *r, char *list, struct error_line *c)
 		equals = strchr(list, '=');
 		if (equals)
 			*equals = 0;
-		if (!decode(list) || (equals && !decode(equals + 1)))
+		if (!percent_decode(list) || (equals && !percent_decode(equals + 1)))
 			return error_say(c, "a parameter is not encoded as in a URL");
 		if (!take_parameter(r, flat, rows, list, equals ? equals + 1 : "", c))
 			return false;

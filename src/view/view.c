@@ -29,7 +29,10 @@ static const struct {
     {"fragmentation", view_fragmentation},
     {"source", view_source},
     {"export", .bytes = view_export},
+    {"file", .bytes = view_file},
+    {"basefile", .bytes = view_basefile},
     {"diff", view_diff},
+    {"changes", view_changes},
     {"tree", .bytes = view_tree},
     {"difftree", .bytes = view_difftree},
     {"callers", view_callers},
@@ -57,7 +60,7 @@ static void refuse_error(struct view_answer *a, const struct request *r, int err
 	const char *needs = question_needs_blocks(&r->q);
 	char text[512], names[256];
 
-	if (error == MAYFLY_E_RANGE && !strcmp(r->name, "diff")) {
+	if (error == MAYFLY_E_RANGE && (!strcmp(r->name, "diff") || !strcmp(r->name, "changes"))) {
 		refuse(a, VIEW_BAD_REQUEST, "There is no trace to compare with.");
 		return;
 	}

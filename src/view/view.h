@@ -52,7 +52,10 @@
  *				several functions is several); "text", or null. Without file:
  *				"files": what each allocates itself, and the largest total of its
  *				lines ("most"), in descending order
+ *	changes			"headline", "changes": the totals of the base and of the trace, the
+ *				most significant change first
  *	diff			the rows of a difference with the base; difftree: its tree, arrays
+ *	file, basefile		the trace's file, and that of the base, as they are
  *	export			format=folded|csv|pprof|flamegraph: that file
  *
  * Arrays: a 32-bit length, that many bytes of JSON, then, at offsets that are multiples of 8 counted
@@ -92,6 +95,9 @@ struct view {
 	const struct mayfly_trace *base; /* to compare with; NULL: none */
 	const char *path;		 /* of the trace, as the user named it */
 	const char *base_path;
+	/* The bytes of both files, for a page that is to hold them; NULL: none. */
+	const void *file, *base_file;
+	size_t file_size, base_file_size;
 	const struct export_format *exports; /* a table as export_formats(); NULL: none */
 	/* Reads a source file of the program; false: it cannot be read. NULL: none can. */
 	bool (*source)(void *context, const char *path, struct bytes *text);

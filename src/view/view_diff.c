@@ -1,7 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What changed from the base to the trace. */
-#include "answer/json_diff.h"
+#include "answer/summary_changes.h"
 #include "view/answers.h"
+
+/* Of the traces as a whole. */
+int view_changes(struct request *r, struct json *j)
+{
+	const struct mayfly_trace *base = r->view->base;
+	struct json_diff c = {
+	    .before = base, .after = r->trace, .query = &r->q.query, .per = {1, 1}};
+
+	if (!base)
+		return MAYFLY_E_RANGE;
+	c.absent = r->info->absent | mayfly_trace_info(base)->absent;
+	return json_summary_changes(j, &c);
+}
 
 int view_diff(struct request *r, struct json *j)
 {

@@ -24,6 +24,25 @@ static const struct export_format *format_named(const struct request *r)
 	return NULL;
 }
 
+static int put_file(struct view_answer *a, const void *file, size_t size)
+{
+	if (!file)
+		return MAYFLY_E_ABSENT;
+	a->type = "application/octet-stream";
+	bytes_put(&a->bytes, file, size);
+	return 0;
+}
+
+int view_file(struct request *r, struct view_answer *a)
+{
+	return put_file(a, r->view->file, r->view->file_size);
+}
+
+int view_basefile(struct request *r, struct view_answer *a)
+{
+	return put_file(a, r->view->base_file, r->view->base_file_size);
+}
+
 int view_export(struct request *r, struct view_answer *a)
 {
 	const struct export_format *format = format_named(r);

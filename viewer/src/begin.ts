@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Starts the page: its script and style lie packed in it, which makes the page a third smaller.
-import { decode, unpack } from "./engine/unpack.ts";
+import { decodePacked, unpack } from "./engine/unpack.ts";
 
 function part(id: string): Response {
-	return unpack(decode(document.getElementById(id)?.textContent ?? ""));
+	return unpack(decodePacked(document.getElementById(id)?.textContent ?? ""));
 }
 
 async function begin(): Promise<void> {

@@ -15,7 +15,7 @@
 #include "terminal/terminal.h"
 
 #include "answer/absent.h"
-#include "answer/json_diff.h"
+#include "answer/summary_changes.h"
 #include "answer/trace_facts.h"
 #include "answer/text_format.h"
 #include "question/option_values.h"
@@ -125,22 +125,6 @@ static char *text_interval(char *buffer, size_t size, const struct diff_figure *
 	return text_format(buffer, size, "%s..%s", low, high);
 }
 
-/* "+18 %", "new", "gone", "x12", "0 %" */
-static char *text_relative(char *buffer, size_t size, const struct diff_figure *d)
-{
-	double percent = 100 * d->change / d->before;
-
-	if (d->before <= 0 || d->after <= 0)
-		snprintf(buffer, size, "%s", d->after > 0 ? "new" : d->before > 0 ? "gone" : "0 %");
-	else if (d->after >= 10 * d->before)
-		snprintf(buffer, size, "x%.0f", d->after / d->before);
-	else if (d->change == 0)
-		snprintf(buffer, size, "0 %%");
-	else
-		snprintf(buffer, size, "%+.*f %%", fabs(percent) < 9.95 ? 1 : 0, percent);
-	return buffer;
-}
-
 static const char *verdict_text(const struct diff_figure *d)
 {
 	static const char *const text[] = {"no change", "few samples", "not tested", "within noise",
@@ -204,26 +188,23 @@ static void print_side(const struct comparison *c, int which, const char *name)
 	    line_fit(fitted, sizeof(fitted), &r->out, line, (size_t)r->out.width - FIELD_INDENT));
 }
 
-/* hosts: of both sides, or NULL. */
-static void print_total(const struct comparison *c, const char *name,
-			const struct mayfly_estimate *a, const struct mayfly_estimate *b,
-			const struct host_estimate *hosts)
+static void print_total(const struct comparison *c, const struct summary_change *total)
 {
 	const struct output *o = &c->side[BEFORE].out;
-	struct diff_figure d, blocks;
+	const struct mayfly_estimate *a = total->before, *b = total->after;
+	const struct diff_figure *d = &total->bytes;
 	char before[128], after[128], change[FIGURE_TEXT], percent[FIGURE_TEXT];
 	char interval[2 * FIGURE_TEXT], more[4 * FIGURE_TEXT] = "";
 
-	json_diff_figures(&c->diff, a, b, hosts, &d, &blocks);
-	text_interval(interval, sizeof(interval), &d);
+	text_interval(interval, sizeof(interval), d);
 	if (!c->exact)
-		snprintf(more, sizeof(more), "; 95 %%: %s; %s", interval, verdict_text(&d));
+		snprintf(more, sizeof(more), "; 95 %%: %s; %s", interval, verdict_text(d));
 	print_field(
-	    o, name, "%s -> %s: %s (%s)%s",
+	    o, total->title, "%s -> %s: %s (%s)%s",
 	    side_text(before, sizeof(before), o, &a->bytes, a->samples, c->diff.per.before, true),
 	    side_text(after, sizeof(after), o, &b->bytes, b->samples, c->diff.per.after, true),
-	    text_change(change, sizeof(change), d.change),
-	    text_relative(percent, sizeof(percent), &d), more);
+	    text_change(change, sizeof(change), d->change),
+	    change_relative_text(percent, sizeof(percent), d), more);
 }
 
 /* An exit status. */
@@ -267,27 +248,28 @@ static void print_units(const struct comparison *c)
 		: "");
 }
 
+/* The change that says the most stands first. */
 static int print_both_summaries(const struct comparison *c)
 {
-	const struct host_totals *t = c->diff.hosts ? &c->totals : NULL;
 	struct mayfly_info both = {.absent = c->diff.absent};
 	const struct output *o = &c->side[BEFORE].out;
+	struct summary_change change[SUMMARY_CHANGES];
+	char headline[SUMMARY_CHANGE_BYTES];
 	struct mayfly_summary s[2];
 	int error = summaries(c, s);
+	size_t changes;
 
 	if (error)
 		return error;
+	changes = summary_changes(&c->diff, s, change);
+	summary_change_headline(headline, sizeof(headline), change, changes);
+	if (*headline)
+		print_wrapped(o, STYLE_BOLD, 0, "%s", headline);
 	print_side(c, BEFORE, "Before");
 	print_side(c, AFTER, "After");
 	print_units(c);
-	if (!(c->diff.absent & MAYFLY_ABSENT_ALLOCATED))
-		print_total(c, "Allocated", &s[0].allocated, &s[1].allocated,
-			    t ? t->allocated : NULL);
-	if (!(c->diff.absent & MAYFLY_ABSENT_PEAK))
-		print_total(c, "Peak", &s[0].peak, &s[1].peak, NULL);
-	if (!(c->diff.absent & MAYFLY_ABSENT_LIVE))
-		print_total(c, "Live at end", &s[0].live_at_end, &s[1].live_at_end,
-			    t ? t->live_at_end : NULL);
+	for (size_t i = 0; i < changes; i++)
+		print_total(c, &change[i]);
 	print_absent(o, &both);
 	putchar('\n');
 	return CLI_OK;
@@ -370,7 +352,7 @@ static bool put_diff(struct table *t, const void *context, size_t i)
 		b = sorted_by(query, row->after);
 	if (!table_cell(t, text_change(text, sizeof(text), f->change)) ||
 	    (!c->exact && !table_cell(t, text_interval(text, sizeof(text), f))) ||
-	    !table_cell(t, text_relative(text, sizeof(text), f)) ||
+	    !table_cell(t, change_relative_text(text, sizeof(text), f)) ||
 	    !table_cell(t, side_text(text, sizeof(text), o, &a->bytes, a->samples,
 				     c->diff.per.before, false)) ||
 	    !table_cell(t, side_text(text, sizeof(text), o, &b->bytes, b->samples,
@@ -416,7 +398,7 @@ static void print_changed_stacks(const struct comparison *c, const struct trace_
 			snprintf(more, sizeof(more), "; 95 %%: %s; %s", interval, verdict_text(f));
 		snprintf(line, sizeof(line), "%3zu. %s (%s), %s -> %s%s", i + 1,
 			 text_change(change, sizeof(change), f->change),
-			 text_relative(percent, sizeof(percent), f),
+			 change_relative_text(percent, sizeof(percent), f),
 			 text_bytes(before, sizeof(before), f->before),
 			 text_bytes(after, sizeof(after), f->after), more);
 		print_styled(&r->out, verdict_style(f), line);
@@ -436,7 +418,7 @@ static void print_change_title(const struct comparison *c, const struct trace_di
 	print_wrapped(&r->out, STYLE_BOLD, 0, "Change of %s by %s%s: %s (%s)%s%s%s",
 		      metric_names[r->q.query.metric], by_names[r->q.query.by], total,
 		      text_change(change, sizeof(change), f->change),
-		      text_relative(percent, sizeof(percent), f), c->exact ? "" : ", ",
+		      change_relative_text(percent, sizeof(percent), f), c->exact ? "" : ", ",
 		      c->exact ? "" : verdict_text(f), r->q.filtered ? ", filtered" : "");
 	report_print_folded(r);
 }
@@ -580,6 +562,22 @@ static int compare(struct comparison *c, struct trace_diff **d)
 	return error;
 }
 
+/* Without an option that says so, rows are of the figure that changed the most significantly. */
+static int choose_metric(struct comparison *c)
+{
+	struct question *q = &c->side[BEFORE].q;
+	struct summary_change change[SUMMARY_CHANGES];
+	struct mayfly_summary s[2];
+	int error;
+
+	if (q->metric_given || q->at_given || q->window_given)
+		return CLI_OK;
+	error = summaries(c, s);
+	if (!error && summary_changes(&c->diff, s, change) && change[0].bytes.verdict == DIFF_REAL)
+		q->query.metric = change[0].metric;
+	return error;
+}
+
 static int run(struct comparison *c)
 {
 	struct report *before = &c->side[BEFORE], *after = &c->side[AFTER];
@@ -595,12 +593,15 @@ static int run(struct comparison *c)
 	if (!question_fits_time(&before->q, before->path, before->file.info) ||
 	    !question_fits_time(&before->q, after->path, after->file.info))
 		return CLI_FAILED;
-	after->q.query.metric = before->q.query.metric;
 	c->diff.before = before->file.trace;
 	c->diff.after = after->file.trace;
 	c->diff.query = &before->q.query;
 	if (fleet_is_sum(before->path) && fleet_is_sum(after->path) && !ask_hosts(c))
 		return CLI_FAILED;
+	status = choose_metric(c);
+	if (status != CLI_OK)
+		return status;
+	after->q.query.metric = before->q.query.metric;
 	error = compare(c, &d);
 	if (error == MAYFLY_E_ABSENT &&
 	    (absent_said(before->path, before->file.trace, &before->q) ||

@@ -11,6 +11,7 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -119,6 +120,7 @@ static int view_file(struct viewing *v, const char *path)
 		viewing_end(v, CLI_FAILED);
 		return CLI_FAILED;
 	}
+	v->path = strcmp(path, "-") == 0 ? NULL : path;
 	if (!viewing_show(v, path, &opened, false)) {
 		viewing_end(v, CLI_FAILED);
 		return cli_error("out of memory");

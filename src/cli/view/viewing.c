@@ -28,6 +28,9 @@ static const char no_page[] =
 struct shown_trace {
 	struct opened_trace opened;
 	char *path;
+	/* What it is compared with, where the page asked for that. */
+	struct opened_trace base;
+	char *base_path; /* NULL: none */
 };
 
 static bool say_not_started(int error, size_t port)
@@ -55,12 +58,78 @@ bool viewing_open(const char *path, struct opened_trace *opened)
 	return good;
 }
 
+static void release_trace(void *context)
+{
+	struct shown_trace *shown = context;
+
+	close_trace(&shown->opened);
+	if (shown->base_path)
+		close_trace(&shown->base);
+	free(shown->path);
+	free(shown->base_path);
+	free(shown);
+}
+
+static bool show(struct viewing *v, struct shown_trace *shown, bool live)
+{
+	struct view view = {
+	    .trace = shown->opened.trace,
+	    .base = v->base_path ? v->base.trace : NULL,
+	    .path = shown->path,
+	    .base_path = v->base_path,
+	    .file = shown->opened.file.data,
+	    .file_size = shown->opened.file.size,
+	    .exports = export_formats(),
+	    .source = view_read_source,
+	    .source_context = shown->opened.trace,
+	};
+
+	if (v->base_path) {
+		view.base_file = v->base.file.data;
+		view.base_file_size = v->base.file.size;
+	}
+	if (shown->base_path) {
+		view.base = shown->base.trace;
+		view.base_file = shown->base.file.data;
+		view.base_file_size = shown->base.file.size;
+		view.base_path = shown->base_path;
+	}
+	return server_show(v->server, &view, live, release_trace, shown);
+}
+
+/* Both are opened anew: requests that are being answered still use what is shown now. */
+static bool compare_with(void *context, const char *base_path)
+{
+	struct viewing *v = context;
+	struct shown_trace *shown = v->path ? calloc(1, sizeof(*shown)) : NULL;
+	bool opened = shown && viewing_open(v->path, &shown->opened);
+	bool both = opened && viewing_open(base_path, &shown->base);
+
+	if (both) {
+		shown->path = strdup(v->path);
+		shown->base_path = strdup(base_path);
+		if (shown->path && shown->base_path)
+			return show(v, shown, false);
+		close_trace(&shown->base);
+	}
+	if (opened)
+		close_trace(&shown->opened);
+	if (shown) {
+		free(shown->path);
+		free(shown->base_path);
+	}
+	free(shown);
+	return false;
+}
+
 bool viewing_start(struct viewing *v, const struct viewing_settings *settings)
 {
 	struct server_settings server = {.port = (uint16_t)settings->port};
 	int error;
 
 	*v = (struct viewing){.no_browser = settings->no_browser};
+	server.compare = compare_with;
+	server.context = v;
 	if (!server_supported())
 		return cli_fail("this build of mayfly lacks libmicrohttpd, which serves the page; "
 				"install libmicrohttpd-dev and build it again");
@@ -78,20 +147,10 @@ bool viewing_start(struct viewing *v, const struct viewing_settings *settings)
 	return say_not_started(error, settings->port);
 }
 
-static void release_trace(void *context)
-{
-	struct shown_trace *shown = context;
-
-	close_trace(&shown->opened);
-	free(shown->path);
-	free(shown);
-}
-
 bool viewing_show(struct viewing *v, const char *path, struct opened_trace *opened, bool live)
 {
-	struct shown_trace *shown = malloc(sizeof(*shown));
+	struct shown_trace *shown = calloc(1, sizeof(*shown));
 	char *copy = strdup(path);
-	struct view view;
 
 	if (!shown || !copy) {
 		close_trace(opened);
@@ -99,18 +158,10 @@ bool viewing_show(struct viewing *v, const char *path, struct opened_trace *open
 		free(copy);
 		return false;
 	}
-	*shown = (struct shown_trace){*opened, copy};
+	shown->opened = *opened;
+	shown->path = copy;
 	*opened = (struct opened_trace){0};
-	view = (struct view){
-	    .trace = shown->opened.trace,
-	    .base = v->base_path ? v->base.trace : NULL,
-	    .path = shown->path,
-	    .base_path = v->base_path,
-	    .exports = export_formats(),
-	    .source = view_read_source,
-	    .source_context = shown->opened.trace,
-	};
-	return server_show(v->server, &view, live, release_trace, shown);
+	return show(v, shown, live);
 }
 
 /* The browser is on another machine, as far as is known. */

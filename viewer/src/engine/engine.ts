@@ -2,6 +2,8 @@
 // Who answers the page's requests: the native reader that serves it, or the same code as
 // WebAssembly in a worker. src/view/view.h lists the requests.
 
+import type { Opening } from "./wasm.ts";
+
 export interface Engine {
 	/**
 	 * The answer as JSON. Throws an Error whose message is meant for the user. A request that is
@@ -12,6 +14,12 @@ export interface Engine {
 	bytes(request: string, signal?: AbortSignal): Promise<ArrayBuffer>;
 	/** Whether the program still runs: then `changed` is called when there is more to see. */
 	readonly live: boolean;
+	/** The files that are open, as they are. */
+	files(): Promise<Opening>;
+	/** The same trace compared with another file; this engine is of no use any more then. */
+	compare(base: File): Promise<Engine>;
+	/** The same with a file that the program which serves the page reads; undefined: it serves none. */
+	comparePath?(path: string): Promise<Engine>;
 	onChange?: (generation: number) => void;
 	close(): void;
 }

@@ -2,6 +2,8 @@
 // The native reader, which served this page: requests go to ask/ below the page's own address,
 // which holds the token.
 import { type Engine, errorOf } from "./engine.ts";
+import { readFile } from "./local.ts";
+import type { Opening, TraceFile } from "./wasm.ts";
 
 const EVERY_MS = 1000;
 
@@ -52,6 +54,32 @@ export class HttpEngine implements Engine {
 
 	async bytes(request: string, signal?: AbortSignal): Promise<ArrayBuffer> {
 		return (await this.#get("ask/" + request, signal)).arrayBuffer();
+	}
+
+	async files(): Promise<Opening> {
+		const info = await this.ask<{ file: string; base: { file: string } | null }>("info");
+		const named = async (path: string, request: string): Promise<TraceFile> =>
+			({ name: path.split("/").pop() || "trace", bytes: new Uint8Array(await this.bytes(request)) });
+		return {
+			trace: await named(info.file, "file"),
+			base: info.base ? await named(info.base.file, "basefile") : undefined,
+		};
+	}
+
+	/** A file of the browser: both are read in this tab. */
+	async compare(base: File): Promise<Engine> {
+		const { trace } = await this.files();
+		const { openLocal } = await import("./open.ts");
+		const engine = await openLocal({ trace, base: await readFile(base) });
+		this.close();
+		return engine;
+	}
+
+	async comparePath(path: string): Promise<Engine> {
+		const answer = await (await this.#get("compare/" + encodeURIComponent(path))).json() as { error?: string };
+		if (answer.error) throw new Error(`${path}: ${answer.error}`);
+		this.close();
+		return HttpEngine.open();
 	}
 
 	close(): void {

@@ -2,12 +2,12 @@
 // The reader in a worker of the page. The worker is asked one request at a time, in order, so that
 // those that wait can be given up.
 import { type Engine, errorOf } from "./engine.ts";
-import type { Answer, Opening, ReaderCode } from "./wasm.ts";
+import type { Answer, Opening, ReaderCode, TraceFile } from "./wasm.ts";
 import type { FromWorker, ToWorker } from "./worker.ts";
 
 interface Waiting {
 	message: ToWorker;
-	done(answer: Answer | null): void;
+	done(answer: Answer | Opening | null): void;
 	failed(error: unknown): void;
 }
 
@@ -17,10 +17,8 @@ export class LocalEngine implements Engine {
 	#waiting: Waiting[] = [];
 	#asked: Waiting | undefined;
 
-	private constructor(script: string) {
-		const url = URL.createObjectURL(new Blob([script], { type: "text/javascript" }));
-		this.#worker = new Worker(url);
-		URL.revokeObjectURL(url);
+	private constructor(worker: Worker) {
+		this.#worker = worker;
 		this.#worker.onmessage = (event: MessageEvent<FromWorker>) => this.#answered(event.data);
 		this.#worker.onerror = (event) => {
 			event.preventDefault();
@@ -30,7 +28,9 @@ export class LocalEngine implements Engine {
 
 	/** Opens a trace. Its bytes are moved to the worker. */
 	static async open(script: string, code: ReaderCode, opening: Opening): Promise<Engine> {
-		const engine = new LocalEngine(script);
+		const url = URL.createObjectURL(new Blob([script], { type: "text/javascript" }));
+		const engine = new LocalEngine(new Worker(url));
+		URL.revokeObjectURL(url);
 		try {
 			await engine.#send({ kind: "open", code, opening });
 		} catch (error) {
@@ -59,7 +59,7 @@ export class LocalEngine implements Engine {
 		this.#worker.postMessage(message, moved);
 	}
 
-	#send(message: ToWorker, signal?: AbortSignal): Promise<Answer | null> {
+	#send(message: ToWorker, signal?: AbortSignal): Promise<Answer | Opening | null> {
 		return new Promise((done, failed) => {
 			const waiting = { message, done, failed };
 			if (signal?.aborted) return failed(signal.reason);
@@ -73,7 +73,7 @@ export class LocalEngine implements Engine {
 	}
 
 	async bytes(request: string, signal?: AbortSignal): Promise<ArrayBuffer> {
-		const answer = await this.#send({ kind: "ask", request }, signal);
+		const answer = await this.#send({ kind: "ask", request }, signal) as Answer | null;
 		if (!answer) throw errorOf(500, "");
 		if (answer.status !== 200)
 			throw errorOf(answer.status, new TextDecoder().decode(answer.bytes));
@@ -84,12 +84,34 @@ export class LocalEngine implements Engine {
 		return JSON.parse(new TextDecoder().decode(await this.bytes(request, signal))) as T;
 	}
 
+	async files(): Promise<Opening> {
+		return await this.#send({ kind: "files" }) as Opening;
+	}
+
+	/** What still waits is asked of the new engine again. */
+	async compare(file: File): Promise<Engine> {
+		const base = await readFile(file);
+		await this.#send({ kind: "compare", base });
+		return new LocalEngine(this.#worker);
+	}
+
 	close(): void {
 		this.#worker.terminate();
 		for (const one of [this.#asked, ...this.#waiting]) one?.failed(new Error("closed"));
 		this.#waiting = [];
 		this.#asked = undefined;
 	}
+}
+
+export async function readFile(file: File): Promise<TraceFile> {
+	let bytes: Uint8Array;
+	try {
+		bytes = new Uint8Array(await file.arrayBuffer());
+	} catch {
+		throw new Error(`${file.name}: cannot be read; is it a file, and not too large?`);
+	}
+	if (!bytes.length) throw new Error(`${file.name}: empty file; record again`);
+	return { name: file.name, bytes };
 }
 
 function buffers(opening: Opening): Transferable[] {

@@ -3,11 +3,11 @@
 // serves it, or the user gives a file. The page's data blocks:
 //
 //	#main		what begin.ts starts		#worker		the worker's script
-//	#reader, #zstd	WebAssembly, as #main gzip and base64
+//	#reader, #zstd	WebAssembly, packed as #main is (unpack.ts)
 //	#trace, #base	traces: base64; data-name	#sources	{path: text}, JSON
 import { HttpEngine } from "./http.ts";
-import { decode, unpack } from "./unpack.ts";
-import { LocalEngine } from "./local.ts";
+import { decode, decodePacked, unpack } from "./unpack.ts";
+import { LocalEngine, readFile } from "./local.ts";
 import type { Engine } from "./engine.ts";
 import type { Opening, ReaderCode, TraceFile } from "./wasm.ts";
 
@@ -21,7 +21,7 @@ function take(id: string): { text: string; name: string } {
 }
 
 async function compile(id: string): Promise<WebAssembly.Module> {
-	return WebAssembly.compile(await unpack(decode(take(id).text)).arrayBuffer());
+	return WebAssembly.compile(await unpack(decodePacked(take(id).text)).arrayBuffer());
 }
 
 let local: Promise<{ script: string; code: ReaderCode }> | undefined;
@@ -32,7 +32,7 @@ async function loadLocal(): Promise<{ script: string; code: ReaderCode }> {
 	return { script, code: { reader, zstd } };
 }
 
-async function openLocal(opening: Opening): Promise<Engine> {
+export async function openLocal(opening: Opening): Promise<Engine> {
 	local ??= loadLocal();
 	const { script, code } = await local;
 	return LocalEngine.open(script, code, opening);
@@ -52,7 +52,7 @@ async function whole(): Promise<void> {
 	await new Promise((done) => document.addEventListener("DOMContentLoaded", done, { once: true }));
 }
 
-/** The trace that the page or its server has; undefined: the user gives one (openFiles). */
+/** The trace that the page or its server has; undefined: the user gives one (openFile). */
 export async function openPage(): Promise<Engine | undefined> {
 	await whole();
 	const trace = taken("trace");
@@ -67,18 +67,7 @@ export async function openPage(): Promise<Engine | undefined> {
 	return servedPath.test(location.pathname) ? HttpEngine.open() : undefined;
 }
 
-async function readFile(file: File): Promise<TraceFile> {
-	let bytes: Uint8Array;
-	try {
-		bytes = new Uint8Array(await file.arrayBuffer());
-	} catch {
-		throw new Error(`${file.name}: cannot be read; is it a file, and not too large?`);
-	}
-	if (!bytes.length) throw new Error(`${file.name}: empty file; record again`);
-	return { name: file.name, bytes };
-}
-
-/** A trace that the user chose or dropped, and perhaps one to compare with. */
-export async function openFiles(trace: File, base?: File): Promise<Engine> {
-	return openLocal({ trace: await readFile(trace), base: base && await readFile(base) });
+/** A trace that the user chose or dropped. */
+export async function openFile(trace: File): Promise<Engine> {
+	return openLocal({ trace: await readFile(trace) });
 }

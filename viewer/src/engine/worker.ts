@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The worker that the reader runs in: opens a trace, then answers one request after the other.
-import { type Answer, type Opening, Reader, type ReaderCode } from "./wasm.ts";
+import { type Answer, type Opening, Reader, type ReaderCode, type TraceFile } from "./wasm.ts";
 
 export type ToWorker =
 	| { kind: "open"; code: ReaderCode; opening: Opening }
+	| { kind: "compare"; base: TraceFile }
+	| { kind: "files" }
 	| { kind: "ask"; request: string };
 
 /** Each message to the worker has one answer. */
-export type FromWorker = { error: string } | { answer: Answer | null };
+export type FromWorker = { error: string } | { answer: Answer | Opening | null };
 
 let code: ReaderCode;
 let reader: Reader;
@@ -27,8 +29,33 @@ function ask(request: string): Answer {
 	}
 }
 
-function handle(message: ToWorker): Answer | null {
+/** What was open stays until both are known to be good. */
+function compare(base: TraceFile): void {
+	const before = reader;
+	try {
+		open({ ...before.opening!, base });
+	} catch (error) {
+		reader = before;
+		throw error;
+	}
+}
+
+function copyOf(file: TraceFile): TraceFile {
+	return { name: file.name, bytes: file.bytes.slice() };
+}
+
+function files(): Opening {
+	const { trace, base, sources } = reader.opening!;
+	return { trace: copyOf(trace), base: base && copyOf(base), sources };
+}
+
+function handle(message: ToWorker): Answer | Opening | null {
 	if (message.kind === "ask") return ask(message.request);
+	if (message.kind === "files") return files();
+	if (message.kind === "compare") {
+		compare(message.base);
+		return null;
+	}
 	code = message.code;
 	open(message.opening);
 	return null;
@@ -39,7 +66,7 @@ self.onmessage = (event: MessageEvent<ToWorker>) => {
 	let moved: Transferable[] = [];
 	try {
 		const answer = handle(event.data);
-		if (answer) moved = [answer.bytes.buffer];
+		if (answer && "bytes" in answer) moved = [answer.bytes.buffer];
 		reply = { answer };
 	} catch (error) {
 		reply = { error: error instanceof Error ? error.message : String(error) };

@@ -14,7 +14,7 @@ import { ignoredText, questionText } from "./filter_kinds.ts";
 import { Recording, Tabs } from "./header.tsx";
 import { useShown } from "./location.ts";
 import { Sentence } from "./sentence.tsx";
-import { baseName, ExportTool, TerminalTool, ThemeTool } from "./tools.tsx";
+import { baseName, CompareTool, ExportTool, TerminalTool, ThemeTool } from "./tools.tsx";
 import { DropTarget, Welcome } from "./welcome.tsx";
 
 const viewNames = views.map((view) => view.id);
@@ -61,7 +61,8 @@ interface OpenedProps {
 	generation: number;
 	onProblem(message: string): void;
 	openAnother(): void;
-	compare?(): void;
+	/** With a file that is to be chosen, or with one that the serving program reads. */
+	compare(path?: string): void;
 }
 
 function Opened(props: OpenedProps) {
@@ -97,9 +98,9 @@ function Opened(props: OpenedProps) {
 				Skip to the view
 			</a>
 			<header class="top">
-				<Recording info={info} live={engine.live} openAnother={props.openAnother}
-					compare={props.compare} />
+				<Recording info={info} live={engine.live} openAnother={props.openAnother} />
 				<div class="tools">
+					<CompareTool engine={engine} compare={props.compare} />
 					{notes.length > 0 && (
 						<button type="button" class="plain warning" onClick={() => setDialog("notes")}>
 							{`Notes ${notes.length}`}
@@ -152,20 +153,19 @@ function Loaded(props: Omit<OpenedProps, "info" | "generation">) {
 export interface AppProps {
 	/** Of the page itself: served, or with a trace inside; undefined: it has none. */
 	openPage(): Promise<Engine | undefined>;
-	openFiles(trace: File, base?: File): Promise<Engine>;
+	openFile(trace: File): Promise<Engine>;
 }
 
 interface Given {
 	/** null: there is none; undefined: not yet known. */
 	engine: Engine | null | undefined;
-	/** The trace, when the user gave it. */
-	file?: File;
 }
 
 export function App(props: AppProps) {
 	const [given, setGiven] = useState<Given>({ engine: undefined });
 	const [opening, setOpening] = useState(false);
 	const [problem, setProblem] = useState<string>();
+	const [dropped, setDropped] = useState<File>();
 	const input = useRef<HTMLInputElement>(null);
 	const asBase = useRef(false); // what the chosen file will be
 	useEffect(listenToKeys, []);
@@ -176,13 +176,28 @@ export function App(props: AppProps) {
 		});
 	}, []);
 	/** What was open stays until a file is known to be good. */
-	const open = async (file: File, base?: File) => {
+	const open = async (file: File) => {
 		setOpening(true);
 		setProblem(undefined);
 		try {
-			const engine = await props.openFiles(file, base);
+			const engine = await props.openFile(file);
 			given.engine?.close();
-			setGiven({ engine, file });
+			setGiven({ engine });
+		} catch (error) {
+			setProblem(errorMessage(error));
+		}
+		setOpening(false);
+	};
+	/** What is open becomes what is compared with another, and shows how they differ. */
+	const compare = async (base: File | string) => {
+		const { engine } = given;
+		if (!engine) return;
+		setOpening(true);
+		setProblem(undefined);
+		try {
+			const compared = typeof base === "string" ? await engine.comparePath!(base) : await engine.compare(base);
+			setGiven({ engine: compared });
+			location.hash = "#v1/summary";
 		} catch (error) {
 			setProblem(errorMessage(error));
 		}
@@ -192,14 +207,28 @@ export function App(props: AppProps) {
 		asBase.current = base;
 		input.current?.click();
 	};
-	const { engine, file } = given;
-	const chosen = (found: File) => (asBase.current && file ? open(file, found) : open(found));
+	const { engine } = given;
+	const chosen = (found: File) => (asBase.current ? compare(found) : open(found));
+	const answer = (run: (file: File) => void) => {
+		if (dropped) run(dropped);
+		setDropped(undefined);
+	};
 	return (
-		<DropTarget onFile={open}>
+		<DropTarget onFile={(file) => (engine ? setDropped(file) : void open(file))}>
+			{dropped && (
+				<Dialog title={dropped.name} onClose={() => setDropped(undefined)}>
+					<div class="buttons">
+						<button type="button" class="primary" onClick={() => answer((file) => void compare(file))}>
+							Compare with it
+						</button>
+						<button type="button" onClick={() => answer((file) => void open(file))}>Open it instead</button>
+					</div>
+				</Dialog>
+			)}
 			{problem !== undefined && <Notice text={problem} onClose={() => setProblem(undefined)} />}
 			{engine && (
 				<Loaded engine={engine} onProblem={setProblem} openAnother={() => choose(false)}
-					compare={file && (() => choose(true))} />
+					compare={(path) => (path === undefined ? choose(true) : void compare(path))} />
 			)}
 			{engine === null && <Welcome opening={opening} onChoose={() => choose(false)} />}
 			<input

@@ -40,8 +40,6 @@ interface RecordingProps {
 	info: Info;
 	live: boolean;
 	openAnother(): void;
-	/** undefined: the trace was not given as a file. */
-	compare?(): void;
 }
 
 /** All that fits into no line. */
@@ -74,9 +72,6 @@ function Facts(props: RecordingProps & { close(): void }) {
 			</dl>
 			<div class="buttons">
 				<button type="button" data-first onClick={then(props.openAnother)}>Open another trace</button>
-				{props.compare && (
-					<button type="button" onClick={then(props.compare)}>Compare with an earlier trace</button>
-				)}
 			</div>
 		</div>
 	);

@@ -55,6 +55,39 @@ export function TerminalTool(props: { info: Info; state: State; view: View }) {
 	);
 }
 
+/** The trace that is open is the later one. */
+export function CompareTool(props: { engine: Engine; compare(path?: string): void }) {
+	const [path, setPath] = useState("");
+	return (
+		<Popover label="Compare with…" title="Compare with an earlier trace" class="plain" role="dialog">
+			{(close) => {
+				const then = (given?: string) => {
+					close();
+					props.compare(given);
+				};
+				return (
+					<form class="editor compare" onSubmit={(event) => {
+						event.preventDefault();
+						if (path.trim()) then(path.trim());
+					}}>
+						<p>What changed since an earlier trace: drop it onto the page, or</p>
+						<div class="buttons">
+							<button type="button" class="primary" data-first onClick={() => then()}>Choose a file</button>
+						</div>
+						{props.engine.comparePath && !props.engine.live && (
+							<label>
+								<span>or its path, as in the terminal that serves this page</span>
+								<input value={path} placeholder="earlier.mayfly" spellcheck={false}
+									onInput={(event) => setPath(event.currentTarget.value)} />
+							</label>
+						)}
+					</form>
+				);
+			}}
+		</Popover>
+	);
+}
+
 interface Export {
 	to: string;
 	title: string;

@@ -23,6 +23,7 @@ import type { Row } from "./row.ts";
 import { Sparkline } from "./sparkline.tsx";
 import type { Curve } from "./sparkline.tsx";
 import { Stacks } from "./stacks.tsx";
+import { Changes } from "./changes.tsx";
 import "./summary.css";
 
 const POINTS = 400; // of the curve
@@ -198,6 +199,7 @@ export default function Summary(props: ViewProps) {
 	]);
 	return (
 		<div class="summary">
+			{info.base && <Changes {...props} />}
 			{answer.value?.headline && <p class="headline">{answer.value.headline}</p>}
 			<Tiles {...props} />
 			<LiveCurve {...props} />
