@@ -139,6 +139,16 @@ const steps = {
 		const [file] = await Promise.all([page.waitForEvent("download"), page.click(selector)]);
 		copyFileSync(await file.path(), path);
 	},
+	/** As paper gets it, once the browser has said that it prints. */
+	async paper(on) {
+		if (on) await page.evaluate(() => dispatchEvent(new Event("beforeprint")));
+		await page.emulateMedia({ media: on ? "print" : "screen" });
+		if (!on) await page.evaluate(() => dispatchEvent(new Event("afterprint")));
+		await settled();
+	},
+	/** Whether each element's text is whole: not cut off by a box that is too narrow. */
+	whole: (selector) => page.locator(selector).evaluateAll((all) =>
+		all.every((one) => one.scrollWidth <= one.clientWidth + 1 || getComputedStyle(one).overflow === "visible")),
 	async picture(path) {
 		await page.screenshot({ path });
 	},

@@ -4,10 +4,11 @@
 costs, what changed between two builds. Each is walked in a browser, and each answer is the terminal's."""
 import json
 import os
+from xml.etree import ElementTree
 
 import harness
 from harness import Folder, MAYFLY, PROGRAMS, case, cases, check, main, record, run, same
-from test_views import bytes_text, opened, picture
+from test_views import Browser, bytes_text, opened, picture
 
 harness._cases.clear()  # those of test_views run there
 
@@ -262,6 +263,117 @@ def diff_leads_with_what_changed():
     check("Change of peak by function" in asked, asked)
     same(run([MAYFLY, "diff", served(100), served(100)]).out.decode().splitlines()[0],
          "No total changed significantly.", "a trace and itself")
+
+
+# ---- share ----
+
+VIEW = "#v1/flame?metric=allocated&focus=^serve$&own.invert=1"
+
+
+@cases(["served", "file"])
+def save_this_page(how):
+    """One file that opens with the same view, filters and figures, and can be saved again."""
+    trace = served()
+    with opened(how, trace) as browser:
+        browser.open(VIEW)
+        total = browser.titles(".total > span")
+        browser.click("button:text-is('Share')")
+        browser.save("text=Save this page", str(folder / "saved.html"))
+    with Browser(folder / "saved.html") as browser:
+        browser.open()
+        same(browser.hash(), VIEW, "the view and its filters")
+        same(browser.titles(".total > span"), total, "the figures")
+        browser.click("button:text-is('Share')")
+        browser.save("text=Save this page", str(folder / "again.html"))
+    with Browser(folder / "again.html") as browser:
+        browser.open("#v1/table")
+        same(browser.hash(), "#v1/table", "a link's own view")
+        browser.wait(".rows tbody tr")
+
+
+@case
+def save_both_traces():
+    with opened("served", "--base", served(100), served(300)) as browser:
+        browser.open("#v1/summary")
+        cards = browser.texts(".change-card")
+        browser.click("button:text-is('Share')")
+        browser.save("text=Save this page", str(folder / "both.html"))
+    with Browser(folder / "both.html") as browser:
+        browser.open()
+        same(browser.texts(".change-card"), cards, "what changed")
+
+
+def names_of(svg):
+    text = "{http://www.w3.org/2000/svg}title"
+    return [one.text for one in ElementTree.parse(svg).iter(text)]
+
+
+@case
+def pictures_as_shown():
+    """The drawing of a flame graph is turned, zoomed and filtered as it is; other views are as the page has them."""
+    with opened("file", served()) as browser:
+        found = {}
+        for name, hash_ in (("plain", "#v1/flame?metric=allocated"), ("inverted", VIEW),
+                            ("upright", "#v1/flame?metric=allocated&own.root=bottom"),
+                            ("filtered", "#v1/flame?metric=allocated&focus=^store_session$")):
+            browser.open(hash_)
+            browser.until("[role=treeitem]", "all, ")
+            browser.click("button:text-is('Share')")
+            browser.save("[role=menuitem]:has-text('Drawing')", str(folder / (name + ".svg")))
+            found[name] = ElementTree.parse(folder / (name + ".svg")).getroot(), names_of(folder / (name + ".svg"))
+        check({"main", "serve", "render", "load"} <= set(found["plain"][1]), found["plain"][1])
+        check("load" not in found["inverted"][1], "without the filter", found["inverted"][1])
+        same({"render", "parse_request"} & set(found["filtered"][1]), set(), "the filter")
+
+        def height_of(root, name):
+            return [float(one.get("y")) for one in root.iter("{http://www.w3.org/2000/svg}rect")
+                    if len(one) and one[0].text == name][0]
+
+        plain, upright, inverted = (found[name][0] for name in ("plain", "upright", "inverted"))
+        check(height_of(plain, "main") < height_of(plain, "render"), "callers on top")
+        check(height_of(upright, "main") > height_of(upright, "render"), "the root at the bottom")
+        check(height_of(inverted, "render") < height_of(inverted, "serve"), "inverted")
+        for view in ("summary", "timeline", "table", "leaks", "flame"):
+            browser.open("#v1/%s" % view)
+            browser.click("button:text-is('Share')")
+            browser.save("[role=menuitem]:has-text('Picture')", str(folder / "view.png"))
+            with open(folder / "view.png", "rb") as file:
+                head = file.read(24)
+            same(head[:8], b"\x89PNG\r\n\x1a\n", view)
+            check(int.from_bytes(head[16:20], "big") > 600, view, head)
+            check(os.path.getsize(folder / "view.png") > 5000, "an empty picture of", view)
+
+
+@case
+def print_whole_tables():
+    """Paper has every row, also those that the window does not, and whole names."""
+    with opened("file", served()) as browser:
+        browser.open("#v1/table?metric=allocated&all-frames=1")
+        count = parsed("report", "--json", "--metric", "allocated", "--by", "function", "--all", "--top", "0",
+                       "--all-frames", served())["rows"]
+        for size in ((1024, 300), (1920, 300)):
+            browser.size(*size)
+            browser.paper(True)
+            same(len(browser.texts(".rows tbody tr:not(.space)")), len(count), "rows")
+            check(browser.whole(".rows .name-text"), "names are cut off")
+            same(browser.texts(".tabs button:visible"), [], "what only works on a screen")
+            browser.paper(False)
+
+
+@case
+def first_view_and_theme_are_remembered():
+    with opened("served", served()) as browser:
+        browser.open("#v1/leaks")
+        browser.click("[title^='Light or dark']")
+        browser.click("text=Begin with: Leaks")
+        browser.click("[title^='Light or dark']")
+        browser.click("[role=menuitemradio]:has-text('Dark')")
+        dark = browser.ground()
+        browser.open()
+        check(browser.hash().startswith("#v1/leaks"), browser.hash())
+        same(browser.ground(), dark, "the theme")
+        browser.open("#v1/table")
+        same(browser.hash(), "#v1/table", "a link's own view")
 
 
 if __name__ == "__main__":

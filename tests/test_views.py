@@ -311,7 +311,7 @@ def terminal_and_export(how):
             result = run([MAYFLY, command[0], "--json", *command[1:-1], EXACT])
             check(result.code == 0, command, result)
             same(json.loads(result.out)["total"]["bytes"]["estimate"], expected, view)
-        browser.click("button:text-is('Export')")
+        browser.click("button:text-is('Share')")
         browser.save("text=Folded stacks", here / "folded")
         with open(here / "folded") as file:
             same(sum(int(line.rsplit(" ", 1)[1]) for line in file), expected, "folded stacks")

@@ -3,7 +3,6 @@
 #include "answer/summary_changes.h"
 
 #include <math.h>
-#include <stdio.h>
 
 #include "answer/figures.h"
 #include "answer/json_parts.h"
@@ -15,14 +14,15 @@ char *change_relative_text(char *buffer, size_t size, const struct diff_figure *
 	double percent = 100 * d->change / d->before;
 
 	if (d->before <= 0 || d->after <= 0)
-		snprintf(buffer, size, "%s", d->after > 0 ? "new" : d->before > 0 ? "gone" : "0 %");
-	else if (d->after >= 10 * d->before)
-		snprintf(buffer, size, "x%.0f", d->after / d->before);
-	else if (d->change == 0)
-		snprintf(buffer, size, "0 %%");
-	else
-		snprintf(buffer, size, "%+.*f %%", fabs(percent) < 9.95 ? 1 : 0, percent);
-	return buffer;
+		return text_format(buffer, size, "%s",
+				   d->after > 0	   ? "new"
+				   : d->before > 0 ? "gone"
+						   : "0 %");
+	if (d->after >= 10 * d->before)
+		return text_format(buffer, size, "x%.0f", d->after / d->before);
+	if (d->change == 0)
+		return text_format(buffer, size, "0 %%");
+	return text_format(buffer, size, "%+.*f %%", fabs(percent) < 9.95 ? 1 : 0, percent);
 }
 
 /* 0 to 1: what appears or is gone has changed completely. */
@@ -126,8 +126,9 @@ int json_summary_changes(struct json *j, const struct json_diff *c)
 		json_text(j, "title", change[i].title);
 		json_estimate(j, "before", change[i].before);
 		json_estimate(j, "after", change[i].after);
-		json_text(j, "relative",
-			  change_relative_text(relative_text, sizeof(relative_text), &change[i].bytes));
+		json_text(
+		    j, "relative",
+		    change_relative_text(relative_text, sizeof(relative_text), &change[i].bytes));
 		json_change(j, "change", c, &change[i].bytes, &change[i].blocks);
 		json_end(j);
 	}

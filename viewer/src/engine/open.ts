@@ -5,8 +5,10 @@
 //	#main		what begin.ts starts		#worker		the worker's script
 //	#reader, #zstd	WebAssembly, packed as #main is (unpack.ts)
 //	#trace, #base	traces: base64; data-name	#sources	{path: text}, JSON
+//	#state		data-name: the view and its filters
 import { HttpEngine } from "./http.ts";
 import { decode, decodePacked, unpack } from "./unpack.ts";
+import { takenBlocks } from "./save.ts";
 import { LocalEngine, readFile } from "./local.ts";
 import type { Engine } from "./engine.ts";
 import type { Opening, ReaderCode, TraceFile } from "./wasm.ts";
@@ -21,6 +23,8 @@ function take(id: string): { text: string; name: string } {
 }
 
 async function compile(id: string): Promise<WebAssembly.Module> {
+	const block = document.getElementById(id);
+	if (block) takenBlocks.push(block);
 	return WebAssembly.compile(await unpack(decodePacked(take(id).text)).arrayBuffer());
 }
 
@@ -50,6 +54,11 @@ const servedPath = /^\/[0-9a-f]{32}\/$/;
 async function whole(): Promise<void> {
 	if (document.readyState !== "loading") return;
 	await new Promise((done) => document.addEventListener("DOMContentLoaded", done, { once: true }));
+}
+
+/** What a page that was saved begins with: see save.ts. */
+export function savedState(): string {
+	return take("state").name.replace(/^state$/, "");
 }
 
 /** The trace that the page or its server has; undefined: the user gives one (openFile). */

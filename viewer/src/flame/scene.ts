@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The picture: a canvas as large as the window onto it, however large the tree. Redrawn whole, at
 // most once a frame.
+import { escaped } from "../shell/pictures.ts";
 import { percentText } from "../format.ts";
 import { hashText, nodeAt, type Tree } from "./arrays.ts";
 import { Walk, type Window } from "./boxes.ts";
@@ -85,6 +86,20 @@ function outlined(context: CanvasRenderingContext2D, palette: Palette, paint: Pa
 	context.strokeRect(x + 0.5, y + 0.5, wide - 2, tall - 1);
 }
 
+/** A pixel of an ImageData. */
+function pixelText(pixel: number): string {
+	const hex = (shift: number) => (pixel >>> shift & 255).toString(16).padStart(2, "0");
+	return `#${hex(0)}${hex(8)}${hex(16)}`;
+}
+
+function rectText(x: number, y: number, wide: number, tall: number, fill: string, title: string): string {
+	return `<rect x="${x}" y="${y}" width="${wide}" height="${tall}" fill="${fill}"><title>${escaped(title)}</title></rect>`;
+}
+
+function textText(x: number, y: number, said: string, fill: string): string {
+	return `<text x="${x}" y="${y}" fill="${fill}" dominant-baseline="central" xml:space="preserve">${escaped(said)}</text>`;
+}
+
 export class Scene {
 	tree: Tree | null = null;
 	palette: Palette | null = null;
@@ -109,6 +124,9 @@ export class Scene {
 	private family = "monospace";
 	private column = 7;
 	private frame = 0;
+
+	/** While a drawing is made: its elements. */
+	private drawing: string[] | null = null;
 
 	readonly canvas: HTMLCanvasElement;
 
@@ -228,7 +246,10 @@ export class Scene {
 			const paint = found ? palette.match : node < 0 && !t.before ? rest : looks.paint(palette, i);
 			const fading = this.fading(t, i, found);
 			const depth = t.depth[i]!;
-			if (palette.forced) {
+			if (this.drawing) {
+				this.drawing.push(rectText(left / ratio, top(depth) / ratio, (wide - (right - x > 3 ? 1 : 0)) / ratio,
+					tall / ratio, pixelText(paint.pixels[fading]), node < 0 ? "" : t.texts[t.name[i]!]!));
+			} else if (palette.forced) {
 				outlined(context, palette, paint, left, top(depth), wide, tall);
 			} else {
 				const to = left + wide - (right - x > 3 ? 1 : 0);
@@ -243,7 +264,7 @@ export class Scene {
 			this.labels.push({ node: i, x: left / ratio, y: top(depth) / ratio, width: wide / ratio,
 				color: fading && !palette.forced ? palette.text : paint.text });
 		});
-		if (!palette.forced) this.strips.draw(context, rows, tall, (row) => top(row + view.firstRow));
+		if (!palette.forced && !this.drawing) this.strips.draw(context, rows, tall, (row) => top(row + view.firstRow));
 	}
 
 	/** 1: callers of the zoomed node and what is beside it; 2: what a search does not find. */
@@ -274,13 +295,33 @@ export class Scene {
 			if (line && said.length + 7 <= columns) said += `:${line}`;
 			// Half a pixel lower than the middle: names have more ascenders than descenders.
 			const y = Math.round((label.y + ROW / 2 + 0.5) * ratio) / ratio;
+			this.drawing?.push(textText(label.x + 4, y, said, label.color));
 			context.fillText(said, label.x + 4, y);
 			const share = this.share(t, label.node);
 			if (said.length + share.length + 3 > columns) continue;
+			this.drawing?.push(textText(label.x + label.width - 5 - share.length * column, y, share, label.color));
 			context.globalAlpha = 0.72;
 			context.fillText(share, label.x + label.width - 5 - share.length * column, y);
 			context.globalAlpha = 1;
 		}
+	}
+
+	/** All rows, also those that the window does not show, in the width that it has. */
+	drawn(): string {
+		const { height, shown, selected, hovered } = this;
+		this.height = 0;
+		this.height = this.pictureHeight;
+		this.shown = { ...shown, top: 0 };
+		this.selected = this.hovered = -1;
+		this.drawing = [];
+		this.paint();
+		const elements = this.drawing;
+		const tall = this.height;
+		Object.assign(this, { height, shown, selected, hovered, drawing: null });
+		this.paint();
+		return `<svg xmlns="http://www.w3.org/2000/svg" width="${this.width}" height="${tall}" font-size="${
+			FONT_SIZE}" font-family="${escaped(this.family)}"><rect width="100%" height="100%" fill="${
+			this.palette!.ground}"/>${elements.join("\n")}</svg>`;
 	}
 
 	private share(t: Tree, i: number): string {

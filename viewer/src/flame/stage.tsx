@@ -5,6 +5,7 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { useKeys, type Key } from "../keyboard.ts";
 import { exactly } from "../shell/patterns.ts";
+import { usePicture } from "../shell/pictures.ts";
 import type { ViewProps } from "../view.ts";
 import { firstCallee, nextSibling, previousSibling, type Tree } from "./arrays.ts";
 import { Camera } from "./camera.ts";
@@ -266,6 +267,7 @@ export function Stage(props: StageProps) {
 		return () => clearTimeout(timer);
 	}, []);
 
+	usePicture(() => parts.current!.scene.drawn());
 	const openMenu = (node: number) => {
 		const { scene } = parts.current!;
 		const y = scene.rowTop(tree.depth[node]!) - scene.shown.top + ROW;

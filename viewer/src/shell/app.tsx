@@ -14,7 +14,7 @@ import { ignoredText, questionText } from "./filter_kinds.ts";
 import { Recording, Tabs } from "./header.tsx";
 import { useShown } from "./location.ts";
 import { Sentence } from "./sentence.tsx";
-import { baseName, CompareTool, ExportTool, TerminalTool, ThemeTool } from "./tools.tsx";
+import { baseName, CompareTool, ShareTool, TerminalTool, ThemeTool } from "./tools.tsx";
 import { DropTarget, Welcome } from "./welcome.tsx";
 
 const viewNames = views.map((view) => view.id);
@@ -107,8 +107,8 @@ function Opened(props: OpenedProps) {
 						</button>
 					)}
 					<TerminalTool info={info} state={state} view={view} />
-					<ExportTool engine={engine} info={info} state={state} onProblem={props.onProblem} />
-					<ThemeTool />
+					<ShareTool engine={engine} info={info} state={state} onProblem={props.onProblem} />
+					<ThemeTool view={view} />
 					<button type="button" class="plain icon" title="Keys (?)" aria-label="Keys"
 						onClick={() => setDialog("keys")}>
 						?

@@ -44,3 +44,29 @@ export function useShown(views: readonly string[]): Shown {
 	}, []);
 	return { ...shown, go, set };
 }
+
+const FIRST_VIEW = "mayfly.view";
+
+/** The view that the user wants at first: its id, or "" for the summary. */
+export function storedView(): string {
+	try {
+		return localStorage.getItem(FIRST_VIEW) ?? "";
+	} catch {
+		return ""; // a page without storage
+	}
+}
+
+export function storeView(view: string) {
+	try {
+		if (view) localStorage.setItem(FIRST_VIEW, view);
+		else localStorage.removeItem(FIRST_VIEW);
+	} catch {
+		// it holds for this page alone
+	}
+}
+
+/** What a page without a fragment begins with. */
+export function firstHash(): string {
+	const view = storedView();
+	return view && `#v1/${encodeURIComponent(view)}`;
+}

@@ -3,13 +3,16 @@
 import { useState } from "preact/hooks";
 import { requestText } from "../engine/engine.ts";
 import type { Engine } from "../engine/engine.ts";
-import { questionParameters } from "../state.ts";
+import { savedPage } from "../engine/save.ts";
+import { formatHash, questionParameters } from "../state.ts";
 import type { State } from "../state.ts";
 import type { Info } from "../view.ts";
 import { applied } from "../views/applies.ts";
 import type { View } from "../views/index.ts";
 import { errorMessage } from "./answer.ts";
 import { commandText } from "./commands.ts";
+import { storedView, storeView } from "./location.ts";
+import { pngOfView, printView, svgOfView } from "./pictures.ts";
 import { MenuItem, Popover } from "./popover.tsx";
 import { applyTheme, storedTheme } from "./theme.ts";
 import type { Theme } from "./theme.ts";
@@ -102,7 +105,7 @@ const exports: Export[] = [
 	{ to: "flamegraph", title: "Flame graph", hint: "SVG", suffix: "svg" },
 ];
 
-export function saveFile(bytes: ArrayBuffer, name: string) {
+export function saveFile(bytes: ArrayBuffer | Blob, name: string) {
 	const link = document.createElement("a");
 	link.href = URL.createObjectURL(new Blob([bytes]));
 	link.download = name;
@@ -110,49 +113,73 @@ export function saveFile(bytes: ArrayBuffer, name: string) {
 	setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
-export function ExportTool(props: {
+/** Whatever leaves the page: a link, the page itself, pictures, paper, files for other tools. */
+export function ShareTool(props: {
 	engine: Engine;
 	info: Info;
 	state: State;
 	onProblem(message: string): void;
 }) {
-	const save = async (one: Export) => {
+	const { engine, info, state } = props;
+	const [link, setLink] = useState("");
+	const name = baseName(info.program) || "trace";
+	const attempt = (what: string, run: () => Promise<void>) => async () => {
 		try {
-			const parameters = { ...questionParameters(props.state.question), format: one.to };
-			const bytes = await props.engine.bytes(requestText("export", parameters));
-			saveFile(bytes, `${baseName(props.info.program)}.${one.suffix}`);
+			await run();
 		} catch (error) {
-			props.onProblem(`${one.title} could not be made: ${errorMessage(error)}`);
+			props.onProblem(`${what} could not be made: ${errorMessage(error)}`);
 		}
 	};
+	const exported = (one: Export) => attempt(one.title, async () => {
+		const parameters = { ...questionParameters(state.question), format: one.to };
+		saveFile(await engine.bytes(requestText("export", parameters)), `${name}.${one.suffix}`);
+	});
+	const items: { title: string; hint: string; run(): Promise<void> }[] = [
+		{ title: "Save this page", hint: "HTML with this very view", run: attempt("The page", async () =>
+			saveFile(await savedPage(engine, formatHash(state)), `${name}.html`)) },
+		{ title: "Picture", hint: "PNG", run: attempt("The picture", async () =>
+			saveFile(await pngOfView(), `${name}-${state.view}.png`)) },
+		{ title: "Drawing", hint: "SVG", run: attempt("The drawing", async () =>
+			saveFile(new TextEncoder().encode(svgOfView()).buffer, `${name}-${state.view}.svg`)) },
+		{ title: "Print", hint: "all rows, or a PDF", run: attempt("The print", printView) },
+		...exports.map((one) => ({ title: one.title, hint: one.hint, run: exported(one) })),
+	];
 	return (
-		<Popover label="Export" title="Save what is shown as a file" class="plain">
-			{(close) =>
-				exports.map((one) => (
-					<MenuItem
-						key={one.to}
-						hint={one.hint}
-						onChoose={() => {
-							close();
-							void save(one);
-						}}
-					>
-						{one.title}
+		<Popover label="Share" title="Take what is shown elsewhere" class="plain">
+			{(close) => (
+				<>
+					<MenuItem hint="this view, these filters" onChoose={async () => {
+						setLink("");
+						if (await copy(location.href)) close();
+						else setLink(location.href);
+					}}>
+						Copy link
 					</MenuItem>
-				))
-			}
+					{link && <pre class="link" tabIndex={0}>{link}</pre>}
+					{items.map((one) => (
+						<MenuItem key={one.title} hint={one.hint} onChoose={() => {
+							close();
+							void one.run();
+						}}>
+							{one.title}
+						</MenuItem>
+					))}
+				</>
+			)}
 		</Popover>
 	);
 }
 
 const themes: [Theme, string][] = [["auto", "As the system"], ["light", "Light"], ["dark", "Dark"]];
 
-export function ThemeTool() {
+export function ThemeTool(props: { view: View }) {
 	const [theme, setTheme] = useState(storedTheme);
+	const { id, title } = props.view;
+	const first = storedView() || "summary";
 	return (
-		<Popover label={<span aria-hidden="true">◐</span>} title="Light or dark" class="plain icon">
-			{(close) =>
-				themes.map(([one, title]) => (
+		<Popover label={<span aria-hidden="true">◐</span>} title="Light or dark, and the first view" class="plain icon">
+			{(close) => [
+				...themes.map(([one, title]) => (
 					<MenuItem
 						key={one}
 						checked={theme === one}
@@ -164,8 +191,14 @@ export function ThemeTool() {
 					>
 						{title}
 					</MenuItem>
-				))
-			}
+				)),
+				<MenuItem key="view" hint={first === id ? "as now" : undefined} onChoose={() => {
+					storeView(id === "summary" ? "" : id);
+					close();
+				}}>
+					{`Begin with: ${title}`}
+				</MenuItem>,
+			]}
 		</Popover>
 	);
 }

@@ -2,6 +2,7 @@
 // Which rows of a long list are in sight. All rows have the same height; the rest is empty space.
 import type { RefObject } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { usePrinting } from "../shell/pictures.ts";
 
 const BEYOND = 12; // rows above and below that are drawn too, for smooth scrolling
 
@@ -49,6 +50,8 @@ export function useVirtual(count: number, step: number, head: number): Virtual {
 			observer.disconnect();
 		};
 	}, [element, step]);
+	const printing = usePrinting();
+	if (printing) return { box, first: 0, end: count, above: 0, below: 0, fit: count, reveal: () => {} };
 	const fit = Math.max(1, Math.floor((seen.height - head) / step));
 	const first = Math.max(0, Math.min(Math.floor(seen.top / step), count - fit) - BEYOND);
 	const end = Math.min(count, first + fit + 2 * BEYOND);
