@@ -21,12 +21,12 @@ view_json view_spans, view_events, view_churn, view_reallocs, view_survival, /* 
     view_rss, view_fragmentation;
 view_json view_callers; /* view_tree.c */
 view_bytes view_tree, view_difftree;
-view_json view_diff, view_changes; /* view_diff.c */
-view_json view_source;		   /* view_source.c */
+view_json view_diff, view_changes;		  /* view_diff.c */
+view_json view_source;				  /* view_source.c */
 view_bytes view_export, view_file, view_basefile; /* view_export.c */
-view_json view_lanes;		   /* view_lanes.c */
-view_json view_counters;	   /* view_counters.c */
-view_json view_heat;		   /* view_heat.c */
+view_json view_lanes;				  /* view_lanes.c */
+view_json view_counters;			  /* view_counters.c */
+view_json view_heat;				  /* view_heat.c */
 
 /* A part of the recording: [from, to), not empty. */
 struct time_range {

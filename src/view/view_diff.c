@@ -3,7 +3,7 @@
 #include "answer/summary_changes.h"
 #include "view/answers.h"
 
-/* Of the traces as a whole. */
+/* The changes of the traces as a whole. */
 int view_changes(struct request *r, struct json *j)
 {
 	const struct mayfly_trace *base = r->view->base;

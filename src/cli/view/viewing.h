@@ -22,7 +22,8 @@ struct viewing {
 	struct server *server;
 	struct opened_trace base;
 	const char *base_path; /* NULL: none */
-	const char *path; /* of a file that can be opened again, to compare it with others; or NULL */
+	const char
+	    *path; /* of a file that can be opened again, to compare it with others; or NULL */
 	bool no_browser;
 };
 
