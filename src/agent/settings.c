@@ -38,45 +38,56 @@
 #include "agent/cpu/sys.h"
 #include "base/units.h"
 
-/* "512K" -> 524288, between 1 and `most`. */
-static bool parse_bytes(const char *text, size_t length, uint64_t most, uint64_t *bytes)
+/* A value, stored at `to`. False: it is wrong, and nothing has changed. */
+typedef bool take_value(const char *text, size_t length, void *to);
+
+struct setting {
+	const char *key;
+	take_value *take;
+	void *to;
+};
+
+/* "512K" -> 524288 */
+static bool take_bytes(const char *text, size_t length, void *to)
 {
 	uint64_t value;
 
-	if (!size_read(text, length, &value) || value == 0 || value > most)
+	if (!size_read(text, length, &value) || value == 0 || value > UINT64_MAX >> 1)
 		return false;
-	*bytes = value;
+	*(uint64_t *)to = value;
 	return true;
 }
 
 /* "0.5" -> 50, in 1/10000; more than 0, at most 100 %. */
-static bool parse_percent(const char *text, size_t length, uint32_t *share)
+static bool take_percent(const char *text, size_t length, void *to)
 {
 	double percent;
 
 	if (!number_read(text, length, &percent) ||
 	    !(percent >= 0.01 && percent <= SAMPLER_SHARE_ONE / 100))
 		return false;
-	*share = (uint32_t)(percent * 100 + 0.5);
+	*(uint32_t *)to = (uint32_t)(percent * 100 + 0.5);
 	return true;
 }
 
 /* The log2 of the nearest power of two. */
-static bool parse_interval(const char *text, size_t length, uint32_t *log2)
+static bool take_interval(const char *text, size_t length, void *to)
 {
 	uint64_t value;
+	uint32_t below;
 
-	if (!parse_bytes(text, length, 1ull << SPOOL_INTERVAL_MAX_LOG2, &value))
+	if (!take_bytes(text, length, &value) || value > 1ull << SPOOL_INTERVAL_MAX_LOG2)
 		return false;
-	uint32_t below = 63 - (uint32_t)__builtin_clzll(value);
+	below = 63 - (uint32_t)__builtin_clzll(value);
 	/* Nearest on the scale of the numbers themselves: 3 -> 4, 5 -> 4, 6 -> 8. */
-	*log2 = below < SPOOL_INTERVAL_MAX_LOG2 && 2 * (value - (1ull << below)) >= 1ull << below
-		    ? below + 1
-		    : below;
+	*(uint32_t *)to =
+	    below < SPOOL_INTERVAL_MAX_LOG2 && 2 * (value - (1ull << below)) >= 1ull << below
+		? below + 1
+		: below;
 	return true;
 }
 
-static bool parse_number(const char *text, size_t length, uint64_t *out)
+static bool take_number(const char *text, size_t length, void *to)
 {
 	uint64_t value = 0;
 
@@ -85,8 +96,29 @@ static bool parse_number(const char *text, size_t length, uint64_t *out)
 			return false;
 		value = value * 10 + (uint64_t)(text[i] - '0');
 	}
-	*out = value;
+	if (length)
+		*(uint64_t *)to = value;
 	return length > 0;
+}
+
+static bool take_pid(const char *text, size_t length, void *to)
+{
+	uint64_t value;
+
+	if (!take_number(text, length, &value))
+		return false;
+	*(uint32_t *)to = (uint32_t)value;
+	return true;
+}
+
+/* Any spelling of yes and no. */
+static bool take_yes(const char *text, size_t length, void *to)
+{
+	int answer = yes_or_no(text, length);
+
+	if (answer >= 0)
+		*(bool *)to = answer;
+	return answer >= 0;
 }
 
 static int hex(char c)
@@ -129,125 +161,139 @@ static bool word(const char *text, size_t length, const char *expected)
 	return strlen(expected) == length && !memcmp(text, expected, length);
 }
 
-/* "1e-5", "0.001", "1" */
-static bool parse_rate(const char *text, size_t length, double *rate)
-{
-	double value;
-
-	if (!number_read(text, length, &value) || !(value > 0 && value <= 1))
-		return false;
-	*rate = value;
-	return true;
-}
-
-/* Any spelling of yes and no. */
-static bool parse_yes(const char *text, size_t length, bool *yes)
-{
-	int answer = yes_or_no(text, length);
-
-	if (answer >= 0)
-		*yes = answer;
-	return answer >= 0;
-}
-
 static bool is_off(const char *text, size_t length)
 {
 	return yes_or_no(text, length) == 0;
 }
 
-/* A rate, "on", "off". */
-static bool take_ocaml(const char *text, size_t length)
+/* Yes and no, of a field that says the opposite. */
+static bool take_no(const char *text, size_t length, void *to)
 {
-	if (is_off(text, length)) {
-		agent_config.ocaml_rate = 0;
-		return true;
-	}
-	if (parse_rate(text, length, &agent_config.ocaml_rate))
-		return true;
-	if (yes_or_no(text, length) != 1)
+	bool yes;
+
+	if (!take_yes(text, length, &yes))
 		return false;
-	if (agent_config.ocaml_rate == 0)
-		agent_config.ocaml_rate = AGENT_OCAML_RATE;
+	*(bool *)to = !yes;
 	return true;
 }
 
-static bool take_exact(const char *text, size_t length)
-{
-	bool exact = false;
+/* ---- keys that are more than a value ---- */
 
-	if (!parse_yes(text, length, &exact))
+static bool take_output(const char *text, size_t length, void *to)
+{
+	(void)to;
+	take_path(text, length);
+	return true;
+}
+
+/* A rate ("1e-5", "0.001", "1"), "on", "off". */
+static bool take_ocaml(const char *text, size_t length, void *to)
+{
+	double *rate = to, value;
+	int answer = yes_or_no(text, length);
+
+	if (answer == 0)
+		*rate = 0;
+	else if (number_read(text, length, &value) && value > 0 && value <= 1)
+		*rate = value;
+	else if (answer == 1)
+		*rate = *rate > 0 ? *rate : AGENT_OCAML_RATE;
+	else
+		return false;
+	return true;
+}
+
+static bool take_ocaml_frames(const char *text, size_t length, void *to)
+{
+	uint64_t frames;
+
+	if (!take_number(text, length, &frames) || frames < 1 || frames > SPOOL_OCAML_FRAMES)
+		return false;
+	*(uint32_t *)to = (uint32_t)frames;
+	return true;
+}
+
+/* to: the interval. */
+static bool take_exact(const char *text, size_t length, void *to)
+{
+	bool exact;
+
+	if (!take_yes(text, length, &exact))
 		return false;
 	if (exact)
-		agent_config.interval_log2 = 0;
+		*(uint32_t *)to = 0;
 	return true;
 }
 
-static bool take_unless(const char *text, size_t length, bool *without)
+static bool take_map_events(const char *text, size_t length, void *to)
 {
-	bool with = true;
-
-	if (!parse_yes(text, length, &with))
-		return false;
-	*without = !with;
+	if (!is_off(text, length))
+		return take_bytes(text, length, to);
+	*(uint64_t *)to = AGENT_MAP_EVENTS_OFF;
 	return true;
 }
+
+static bool take_sampler(const char *text, size_t length, void *to)
+{
+	bool poisson = word(text, length, "poisson");
+
+	if (!poisson && !word(text, length, "stratified"))
+		return false;
+	*(uint32_t *)to = poisson ? SPOOL_POISSON : SPOOL_STRATIFIED;
+	return true;
+}
+
+static bool take_start(const char *text, size_t length, void *to)
+{
+	bool dormant = word(text, length, "dormant");
+
+	if (!dormant && !word(text, length, "on"))
+		return false;
+	*(bool *)to = dormant;
+	return true;
+}
+
+/* attached.c has looked at it. */
+static bool take_instead(const char *text, size_t length, void *to)
+{
+	uint64_t recorder;
+
+	(void)to;
+	return take_number(text, length, &recorder);
+}
+
+/* ---- the variable ---- */
+
+static const struct setting settings[] = {
+    {"output", take_output, NULL},
+    {"interval", take_interval, &agent_config.interval_log2},
+    {"exact", take_exact, &agent_config.interval_log2},
+    {"overhead", take_percent, &agent_config.overhead},
+    {"max_spool", take_bytes, &agent_config.max_spool},
+    {"map_events", take_map_events, &agent_config.map_events},
+    {"ocaml", take_ocaml, &agent_config.ocaml_rate},
+    {"ocaml_frames", take_ocaml_frames, &agent_config.ocaml_frames},
+    {"python", take_no, &agent_config.no_python},
+    {"ruby", take_no, &agent_config.no_ruby},
+    {"runtime_events", take_yes, &agent_config.runtime_events},
+    {"sampler", take_sampler, &agent_config.sampler},
+    {"pid", take_pid, &agent_config.target_pid},
+    {"seed", take_number, &agent_config.seed},
+    {"follow", take_yes, &agent_config.follow},
+    {"attached", take_yes, &agent_config.attached},
+    {"instead", take_instead, NULL},
+    {"start", take_start, &agent_config.dormant},
+};
 
 static void take_setting(const char *key, size_t key_length, const char *value, size_t length)
 {
-	uint64_t number = 0;
-	bool good = true;
+	const struct setting *s = settings, *end = settings + sizeof(settings) / sizeof(*settings);
 
-	if (word(key, key_length, "output")) {
-		take_path(value, length);
-	} else if (word(key, key_length, "interval")) {
-		good = parse_interval(value, length, &agent_config.interval_log2);
-	} else if (word(key, key_length, "exact")) {
-		good = take_exact(value, length);
-	} else if (word(key, key_length, "overhead")) {
-		good = parse_percent(value, length, &agent_config.overhead);
-	} else if (word(key, key_length, "max_spool")) {
-		good = parse_bytes(value, length, UINT64_MAX >> 1, &agent_config.max_spool);
-	} else if (word(key, key_length, "map_events")) {
-		if (is_off(value, length))
-			agent_config.map_events = AGENT_MAP_EVENTS_OFF;
-		else
-			good =
-			    parse_bytes(value, length, UINT64_MAX >> 1, &agent_config.map_events);
-	} else if (word(key, key_length, "ocaml")) {
-		good = take_ocaml(value, length);
-	} else if (word(key, key_length, "python")) {
-		good = take_unless(value, length, &agent_config.no_python);
-	} else if (word(key, key_length, "ruby")) {
-		good = take_unless(value, length, &agent_config.no_ruby);
-	} else if (word(key, key_length, "runtime_events")) {
-		good = parse_yes(value, length, &agent_config.runtime_events);
-	} else if (word(key, key_length, "ocaml_frames")) {
-		good = parse_number(value, length, &number) && number >= 1 &&
-		       number <= SPOOL_OCAML_FRAMES;
-		if (good)
-			agent_config.ocaml_frames = (uint32_t)number;
-	} else if (word(key, key_length, "sampler")) {
-		agent_config.sampler =
-		    word(value, length, "poisson") ? SPOOL_POISSON : SPOOL_STRATIFIED;
-		good = agent_config.sampler || word(value, length, "stratified");
-	} else if (word(key, key_length, "pid")) {
-		good = parse_number(value, length, &number);
-		agent_config.target_pid = (uint32_t)number;
-	} else if (word(key, key_length, "seed")) {
-		good = parse_number(value, length, &agent_config.seed);
-	} else if (word(key, key_length, "follow")) {
-		good = parse_yes(value, length, &agent_config.follow);
-	} else if (word(key, key_length, "attached")) {
-		good = parse_yes(value, length, &agent_config.attached);
-	} else if (word(key, key_length, "instead")) {
-		good = parse_number(value, length, &number); /* attached.c has looked at it */
-	} else if (word(key, key_length, "start")) {
-		agent_config.dormant = word(value, length, "dormant");
-		good = agent_config.dormant || word(value, length, "on");
-	} else {
+	while (s < end && !word(key, key_length, s->key))
+		s++;
+	if (s == end)
 		agent_add_note("unknown key in MAYFLY: ", key, key_length);
-	}
-	if (!good)
+	else if (!s->take(value, length, s->to))
 		agent_add_note("bad value in MAYFLY: ", key, (size_t)(value + length - key));
 }
 
