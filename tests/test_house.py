@@ -510,6 +510,18 @@ def functions_are_short():
 
 
 @case
+def the_page_has_each_grouping():
+    """A key of --by without a table on the page would show nowhere that it is missing."""
+    found = {}
+    for path, pattern in (("src/query/grouping.h", r'ROW\(\w+, "([\w-]+)"'),
+                          ("viewer/src/views/table.tsx", r'\{ by: "([\w-]+)"')):
+        with open(os.path.join(SOURCE, path)) as file:
+            found[path] = sorted(set(re.findall(pattern, file.read())))
+    check(len(found["src/query/grouping.h"]) > 5, found)
+    same(*found.values(), "keys of grouping.h and tables of table.tsx")
+
+
+@case
 def every_test_file_is_registered():
     """A renamed or new test must not be left out silently: each file is a test that meson knows."""
     result = run(["meson", "introspect", "--tests", BUILD])

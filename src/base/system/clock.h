@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What time it is. */
+/* What time it is, and waiting. */
 #ifndef MAYFLY_CLOCK_H
 #define MAYFLY_CLOCK_H
 
@@ -18,6 +18,15 @@ static inline int64_t clock_ns(clockid_t clock)
 static inline int64_t now_ns(void)
 {
 	return clock_ns(CLOCK_MONOTONIC);
+}
+
+/* A signal ends it early. */
+static inline void clock_wait(int64_t ns)
+{
+	struct timespec left = {ns / 1000000000, ns % 1000000000};
+
+	if (ns > 0)
+		nanosleep(&left, NULL);
 }
 
 #endif

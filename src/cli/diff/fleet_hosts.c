@@ -5,18 +5,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "fleet/push/fleet_login.h"
 #include "cli/fleet/fleet_trace.h"
 #include "terminal/message.h"
 #include "fleet/database/fleet_filter.h"
 #include "fleet/ask/fleet_groups.h"
-#include "fleet/database/fleet_schema.h"
 
 struct asking {
 	struct clickhouse *c;
-	struct server_url url;
 	const char *address;
 	struct fleet_filter filter;
 };
@@ -29,10 +26,10 @@ static bool no_memory(void)
 /* by: an SQL expression. */
 static bool fetch_groups(struct asking *a, const char *by, struct fleet_groups *groups)
 {
-	char why[CLICKHOUSE_WHY];
-
-	return fleet_groups_fetch(a->c, &a->url, by, (const char *)a->filter.sql.at, groups, why) ||
-	       cli_fail("%s: %s", a->url.shown, why);
+	if (fleet_groups_fetch(a->c, by, (const char *)a->filter.sql.at, groups))
+		return true;
+	fleet_error(a->c);
+	return false;
 }
 
 /* The answer of a group alone. */
@@ -45,8 +42,7 @@ static bool ask_group(struct asking *a, const char *by, const struct fleet_group
 
 	bytes_put(&alone.sql, a->filter.sql.at, a->filter.sql.used - 1);
 	fleet_filter_add(&alone, by, group->name);
-	good = alone.sql.failed ? no_memory()
-				: fleet_fetch_file(a->c, &a->url, a->address, &alone, &file);
+	good = alone.sql.failed ? no_memory() : fleet_fetch_file(a->c, a->address, &alone, &file);
 	bytes_free(&alone.sql);
 	return good && open_loaded(a->address, &file, opened);
 }
@@ -96,22 +92,14 @@ static bool ask(struct asking *a, struct fleet_hosts *hosts)
 bool fleet_hosts_ask(const char *address, struct fleet_hosts *hosts)
 {
 	struct asking a = {.address = address};
-	struct fleet_login login = {0};
-	enum clickhouse_failure failure;
-	char why[CLICKHOUSE_WHY];
 	bool good;
 
 	*hosts = (struct fleet_hosts){0};
-	if (!fleet_filter_read(address, time(NULL), &a.filter, why)) {
-		bytes_free(&a.filter.sql);
-		return cli_fail("the question to the database: %s", why);
-	}
-	a.c = fleet_connect(address, &login, &a.url);
-	good = a.c && (fleet_schema_check(a.c, &a.url, &failure, why) ||
-		       cli_fail("%s: %s", a.url.shown, why));
-	good = good && ask(&a, hosts);
-	clickhouse_close(a.c);
-	bytes_free(&a.filter.sql);
+	a.c = fleet_ask_begin(address, &a.filter);
+	if (!a.c)
+		return false;
+	good = ask(&a, hosts);
+	fleet_ask_end(a.c, &a.filter);
 	if (!good)
 		fleet_hosts_free(hosts);
 	return good;

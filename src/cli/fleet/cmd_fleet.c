@@ -4,8 +4,8 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/system/clock.h"
 #include "cli/cli.h"
 #include "cli/fleet/fleet_list.h"
 #include "cli/option_table.h"
@@ -64,75 +64,56 @@ static int init(const struct fleet_command *f, const char *address)
 	    [FLEET_SCHEMA_MADE] = "the tables are made; 'mayfly push --to' fills them",
 	    [FLEET_SCHEMA_MIGRATED] = "the tables are brought to this mayfly's version",
 	    [FLEET_SCHEMA_THERE] = "the tables are there already"};
-	struct server_url url;
-	struct clickhouse *c = fleet_connect(address, &f->login, &url);
+	struct clickhouse *c = fleet_connect(address, &f->login);
 	enum fleet_schema_made made = FLEET_SCHEMA_THERE;
-	char why[CLICKHOUSE_WHY];
-	bool good;
+	int status = CLI_FAILED;
 
-	if (!c)
-		return CLI_FAILED;
-	good = fleet_schema_make(c, url.database, f->cluster, f->replicas, &made, why);
+	if (c)
+		status =
+		    fleet_schema_make(c, f->cluster, f->replicas, &made) ? CLI_OK : fleet_error(c);
+	if (status == CLI_OK && !f->quiet)
+		printf("%s: %s\n", c->url.shown, done[made]);
 	clickhouse_close(c);
-	if (!good)
-		return cli_error("%s: %s", url.shown, why);
-	if (!f->quiet)
-		printf("%s: %s\n", url.shown, done[made]);
-	return CLI_OK;
+	return status;
 }
 
 static int64_t before(int64_t ns)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec - ns;
+	return clock_ns(CLOCK_REALTIME) - ns;
 }
 
 static int rollup(const struct fleet_command *f, const char *address)
 {
-	struct server_url url;
-	struct clickhouse *c = fleet_connect(address, &f->login, &url);
+	struct clickhouse *c = fleet_connect_checked(address, &f->login);
 	struct fleet_rollup how = {before(f->older_ns), f->to_ns ? f->to_ns : HOUR_NS};
-	enum clickhouse_failure failure;
-	char why[CLICKHOUSE_WHY], number[2][FIGURE_TEXT];
+	char number[2][FIGURE_TEXT];
 	uint64_t windows = 0, joined = 0;
-	bool good;
+	int status = CLI_FAILED;
 
-	if (!c)
-		return CLI_FAILED;
-	good = fleet_schema_check(c, &url, &failure, why) &&
-	       fleet_rollup(c, &url, &how, &windows, &joined, why);
-	clickhouse_close(c);
-	if (!good)
-		return cli_error("%s: %s", url.shown, why);
-	if (!f->quiet)
-		printf("%s: %s windows joined to %s\n", url.shown,
+	if (c)
+		status = fleet_rollup(c, &how, &windows, &joined) ? CLI_OK : fleet_error(c);
+	if (status == CLI_OK && !f->quiet)
+		printf("%s: %s windows joined to %s\n", c->url.shown,
 		       text_count(number[0], sizeof(number[0]), windows),
 		       text_count(number[1], sizeof(number[1]), joined));
-	return CLI_OK;
+	clickhouse_close(c);
+	return status;
 }
 
 static int trim(const struct fleet_command *f, const char *address)
 {
-	struct server_url url;
-	struct clickhouse *c = fleet_connect(address, &f->login, &url);
-	enum clickhouse_failure failure;
-	char why[CLICKHOUSE_WHY], number[FIGURE_TEXT];
+	struct clickhouse *c = fleet_connect_checked(address, &f->login);
+	char number[FIGURE_TEXT];
 	uint64_t processes = 0;
-	bool good;
+	int status = CLI_FAILED;
 
-	if (!c)
-		return CLI_FAILED;
-	good = fleet_schema_check(c, &url, &failure, why) &&
-	       fleet_trim(c, &url, before(f->keep_ns), &processes, why);
-	clickhouse_close(c);
-	if (!good)
-		return cli_error("%s: %s", url.shown, why);
-	if (!f->quiet)
-		printf("%s: %s process%s forgotten\n", url.shown,
+	if (c)
+		status = fleet_trim(c, before(f->keep_ns), &processes) ? CLI_OK : fleet_error(c);
+	if (status == CLI_OK && !f->quiet)
+		printf("%s: %s process%s forgotten\n", c->url.shown,
 		       text_count(number, sizeof(number), processes), processes == 1 ? "" : "es");
-	return CLI_OK;
+	clickhouse_close(c);
+	return status;
 }
 
 static int list(const struct fleet_command *f, const char *address)

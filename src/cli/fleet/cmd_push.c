@@ -3,16 +3,15 @@
 #include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/system/clock.h"
 #include "cli/cli.h"
 #include "fleet/push/fleet_login.h"
 #include "cli/input/open_trace.h"
 #include "cli/option_table.h"
 #include "terminal/output.h"
 #include "cli/fleet/push_every.h"
-#include "fleet/database/fleet_schema.h"
 
 #define LEAST_NS 1000000000
 
@@ -101,26 +100,14 @@ static bool push_files(const struct push_command *p, const struct push_to *to, c
 	return good;
 }
 
-static int64_t real_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 static bool connect_to(const struct push_command *p, struct push_to *to)
 {
-	enum clickhouse_failure failure;
-	char why[CLICKHOUSE_WHY];
-
 	if (!server_address(p->to, &to->url))
 		return false;
 	if (to->url.kind != SERVER_CLICKHOUSE)
 		return (to->collector = collector_connect(&to->url, &p->login)) != NULL;
-	to->c = fleet_connect(p->to, &p->login, &to->url);
-	return to->c && (fleet_schema_check(to->c, &to->url, &failure, why) ||
-			 cli_fail("%s: %s", to->url.shown, why));
+	to->c = fleet_connect_checked(p->to, &p->login);
+	return to->c != NULL;
 }
 
 static int push(struct push_command *p, char **named, int count)
@@ -129,7 +116,7 @@ static int push(struct push_command *p, char **named, int count)
 	struct push_to to = {.process = &p->process,
 			     .share = 1,
 			     .known = &known,
-			     .ours_ns = p->from_start ? 0 : real_ns() - p->every_ns};
+			     .ours_ns = p->from_start ? 0 : clock_ns(CLOCK_REALTIME) - p->every_ns};
 	struct push_every every = {&to, p->every_ns, named, count, p->quiet};
 	int status = CLI_FAILED;
 

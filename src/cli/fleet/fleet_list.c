@@ -12,7 +12,6 @@
 #include "terminal/print_json.h"
 #include "fleet/database/fleet_filter.h"
 #include "fleet/ask/fleet_groups.h"
-#include "fleet/database/fleet_schema.h"
 
 static int print_json(const struct fleet_groups *groups)
 {
@@ -89,34 +88,32 @@ static int print_groups(const struct fleet_groups *groups)
 
 int fleet_list(const char *by, const char *address, const struct fleet_login *login, bool json)
 {
-	char filter_why[FLEET_FILTER_WHY], why[CLICKHOUSE_WHY];
 	struct fleet_filter filter = {0};
 	struct bytes expression = {0};
 	struct fleet_groups groups = {0};
-	enum clickhouse_failure failure;
 	struct clickhouse *c = NULL;
-	struct server_url url;
+	char why[FLEET_FILTER_WHY];
 	int status = CLI_FAILED;
 
 	if (!fleet_filter_group(by, &expression)) {
 		status =
 		    cli_usage("--by: '%s' is not service, version, host, program or label.KEY", by);
-	} else if (!fleet_filter_read(address, time(NULL), &filter, filter_why)) {
-		cli_error("the question to the database: %s", filter_why);
+	} else if (!fleet_filter_read(address, time(NULL), &filter, why)) {
+		cli_error("the question to the database: %s", why);
 	} else if (filter.every_ns) {
 		status = cli_usage("a list of processes has no times: leave every= out");
 	} else {
 		bytes_put(&expression, "", 1);
-		c = expression.failed ? NULL : fleet_connect(address, login, &url);
+		c = expression.failed ? NULL : fleet_connect_checked(address, login);
 	}
-	if (c && fleet_schema_check(c, &url, &failure, why) &&
-	    fleet_groups_fetch(c, &url, (const char *)expression.at, (const char *)filter.sql.at,
-			       &groups, why))
-		status = json		? print_json(&groups)
-			 : groups.count ? print_groups(&groups)
-					: cli_error("%s: it has no windows like that", url.shown);
+	if (c && fleet_groups_fetch(c, (const char *)expression.at, (const char *)filter.sql.at,
+				    &groups))
+		status = json ? print_json(&groups)
+			 : groups.count
+			     ? print_groups(&groups)
+			     : cli_error("%s: it has no windows like that", c->url.shown);
 	else if (c)
-		cli_error("%s: %s", url.shown, why);
+		fleet_error(c);
 	fleet_groups_free(&groups);
 	clickhouse_close(c);
 	bytes_free(&filter.sql);

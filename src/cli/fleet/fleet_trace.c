@@ -12,17 +12,16 @@
 #include "trace/write/writer.h"
 #include "fleet/ask/fleet_fetch.h"
 #include "fleet/database/fleet_filter.h"
-#include "fleet/database/fleet_schema.h"
 
-bool fleet_fetch_file(struct clickhouse *c, const struct server_url *url, const char *address,
-		      const struct fleet_filter *filter, struct loaded_file *file)
+bool fleet_fetch_file(struct clickhouse *c, const char *address, const struct fleet_filter *filter,
+		      struct loaded_file *file)
 {
 	struct trace_buffer buffer = {0};
-	char why[CLICKHOUSE_WHY];
 
-	if (!fleet_fetch(c, url, address, filter, trace_buffer_sink, &buffer, why)) {
+	if (!fleet_fetch(c, address, filter, trace_buffer_sink, &buffer)) {
 		free(buffer.bytes);
-		return cli_fail("%s: %s", url->shown, why);
+		fleet_error(c);
+		return false;
 	}
 	*file = (struct loaded_file){.data = buffer.bytes, .size = buffer.used};
 	return true;
@@ -54,25 +53,33 @@ char *fleet_over_time(const char *address)
 		   : asked;
 }
 
+struct clickhouse *fleet_ask_begin(const char *address, struct fleet_filter *filter)
+{
+	char why[FLEET_FILTER_WHY];
+	struct clickhouse *c = NULL;
+
+	if (!fleet_filter_read(address, time(NULL), filter, why))
+		cli_error("the question to the database: %s", why);
+	else
+		c = fleet_connect_checked(address, &(struct fleet_login){0});
+	if (!c)
+		bytes_free(&filter->sql);
+	return c;
+}
+
+void fleet_ask_end(struct clickhouse *c, struct fleet_filter *filter)
+{
+	clickhouse_close(c);
+	bytes_free(&filter->sql);
+}
+
 bool fleet_load(const char *address, struct loaded_file *file)
 {
-	struct fleet_login login = {0};
-	enum clickhouse_failure failure;
-	char why[CLICKHOUSE_WHY];
 	struct fleet_filter filter;
-	struct server_url url;
-	struct clickhouse *c;
-	bool good;
+	struct clickhouse *c = fleet_ask_begin(address, &filter);
+	bool good = c && fleet_fetch_file(c, address, &filter, file);
 
-	if (!fleet_filter_read(address, time(NULL), &filter, why)) {
-		bytes_free(&filter.sql);
-		return cli_fail("the question to the database: %s", why);
-	}
-	c = fleet_connect(address, &login, &url);
-	good =
-	    c && (fleet_schema_check(c, &url, &failure, why) || cli_fail("%s: %s", url.shown, why));
-	good = good && fleet_fetch_file(c, &url, address, &filter, file);
-	clickhouse_close(c);
-	bytes_free(&filter.sql);
+	if (c)
+		fleet_ask_end(c, &filter);
 	return good;
 }

@@ -14,8 +14,11 @@ bool fleet_is_sum(const char *address);
 char *fleet_over_time(const char *address);
 /* False after a line on stderr. */
 bool fleet_load(const char *address, struct loaded_file *file);
-/* The same of a server whose tables have been looked at, with a condition of one's own. */
-bool fleet_fetch_file(struct clickhouse *c, const struct server_url *url, const char *address,
-		      const struct fleet_filter *filter, struct loaded_file *file);
+/* The database that the question is put to, and what it asks. NULL after a line on stderr. */
+struct clickhouse *fleet_ask_begin(const char *address, struct fleet_filter *filter);
+void fleet_ask_end(struct clickhouse *c, struct fleet_filter *filter);
+/* An answer with a condition of one's own. False after a line on stderr. */
+bool fleet_fetch_file(struct clickhouse *c, const char *address, const struct fleet_filter *filter,
+		      struct loaded_file *file);
 
 #endif

@@ -64,14 +64,6 @@ static void take_signals(void)
 			sigaction(numbers[i], &action, NULL);
 }
 
-/* A signal ends it. */
-static void wait_for(int64_t ns)
-{
-	struct timespec left = {ns / 1000000000, ns % 1000000000};
-
-	nanosleep(&left, NULL);
-}
-
 /* ---- whom ---- */
 
 static bool is_followed(const struct rounds *r, const char *spool)
@@ -239,7 +231,7 @@ static void push_one(struct rounds *r, struct followed *f)
 static void push_all(struct rounds *r)
 {
 	ask_recorders(r);
-	wait_for(ASKED_NS);
+	clock_wait(ASKED_NS);
 	known_stacks_forget(r->with->to->known);
 	for (size_t i = 0; i < r->count; i++)
 		push_one(r, &r->followed[i]);
@@ -260,7 +252,7 @@ static void wait_for_next(const struct rounds *r, int64_t next_ns)
 	int64_t left;
 
 	while (!asked_to_end && (left = next_ns - now_ns()) > 0) {
-		wait_for(left < 1000000000 ? left : 1000000000);
+		clock_wait(left < 1000000000 ? left : 1000000000);
 		if (!r->said.away && has_ended(r))
 			break;
 	}

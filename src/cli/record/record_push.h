@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * mayfly record --push: the options. A mayfly push --every of its own does the work, so that neither the
- * database nor the network can hold up the recorder.
+ * database nor the network can hold up the recorder. It is started anew, with words, and not only forked:
+ * as long as it pushes, a fork would keep the recorder's locks on spools and a copy of its memory.
  */
 #ifndef MAYFLY_RECORD_PUSH_H
 #define MAYFLY_RECORD_PUSH_H

@@ -5,13 +5,11 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "convert/import/heap_profile.h"
-#include "fleet/database/ask_rows.h"
 #include "fleet/ask/fleet_groups.h"
 #include "fleet/ask/fleet_moments.h"
 #include "base/array.h"
@@ -47,9 +45,7 @@ struct part {
 
 struct fetch {
 	struct clickhouse *c;
-	const struct server_url *url;
-	const char *sql; /* a condition on windows: those that are asked about */
-	char *why;
+	const char *sql;  /* a condition on windows: those that are asked about */
 	bool chosen;	  /* some processes stand for others, which were not recorded */
 	double processes; /* that the sums are divided by: 1, or all */
 	/* Sums over all stacks; choice: the standard error from choosing processes. */
@@ -71,12 +67,6 @@ struct fetch {
 	size_t stack_room, frame_room, path_length, path_room;
 };
 
-static bool no_memory(const struct fetch *f)
-{
-	snprintf(f->why, CLICKHOUSE_WHY, "out of memory");
-	return false;
-}
-
 /* ---- values ---- */
 
 static uint32_t take_string(struct row_binary *r, struct recording *t)
@@ -90,28 +80,10 @@ static uint32_t take_string(struct row_binary *r, struct recording *t)
 
 /* ---- questions ---- */
 
-/* columns: of the table `asked`, which has f->asked; NULL: the question is not about it. */
-static bool ask(struct fetch *f, ask_rows_take *take, const char *columns, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-
-static bool ask(struct fetch *f, ask_rows_take *take, const char *columns, const char *format, ...)
+/* The table `asked` of a question, which has f->asked. */
+static struct clickhouse_table about(const struct fetch *f, const char *columns)
 {
-	const struct clickhouse_table table = {"asked", columns, f->asked.at, f->asked.used};
-	char *statement;
-	va_list list;
-	int length;
-	bool good;
-
-	va_start(list, format);
-	length = vasprintf(&statement, format, list);
-	va_end(list);
-	if (length < 0)
-		return no_memory(f);
-	good = f->asked.failed
-		   ? no_memory(f)
-		   : !ask_rows(f->c, statement, columns ? &table : NULL, take, f, f->why);
-	free(statement);
-	return good;
+	return (struct clickhouse_table){"asked", columns, &f->asked};
 }
 
 static void ask_about(struct fetch *f, const struct interner *ids)
@@ -155,20 +127,23 @@ static bool take_frame(void *context, struct row_binary *r)
 				place.function ? (uint64_t)1 << 62 | number : address);
 	f->frame[number] = frame;
 	if (frame == RECORDING_NONE || (place.function && import_function(t, frame, &place)))
-		return no_memory(f);
+		return clickhouse_no_memory(f->c);
 	return true;
 }
 
 static bool fetch_frames(struct fetch *f)
 {
+	const struct clickhouse_table table = about(f, "frame UInt64");
+
 	if (f->frames.count && !array_reserve_filled(&f->frame, &f->frame_room, f->frames.count - 1,
 						     sizeof(*f->frame), 0xff))
-		return no_memory(f);
+		return clickhouse_no_memory(f->c);
 	ask_about(f, &f->frames);
-	return ask(f, take_frame, "frame UInt64",
-		   "SELECT frame, any(function), any(file), any(line), any(module), any(address) "
-		   "FROM %s.frames WHERE frame IN asked GROUP BY frame FORMAT RowBinary",
-		   f->url->database);
+	return clickhouse_rows(
+	    f->c, &table, take_frame, f,
+	    "SELECT frame, any(function), any(file), any(line), any(module), any(address) "
+	    "FROM %s.frames WHERE frame IN asked GROUP BY frame FORMAT RowBinary",
+	    f->c->url.database);
 }
 
 /* ---- stacks ---- */
@@ -191,7 +166,7 @@ static bool take_stack(void *context, struct row_binary *r)
 
 		if (frame == INTERNER_NONE ||
 		    !array_reserve(&f->path, &f->path_room, f->path_length, sizeof(*f->path)))
-			return no_memory(f);
+			return clickhouse_no_memory(f->c);
 		f->path[f->path_length++] = frame;
 	}
 	return true;
@@ -199,10 +174,13 @@ static bool take_stack(void *context, struct row_binary *r)
 
 static bool fetch_stacks(struct fetch *f)
 {
+	const struct clickhouse_table table = about(f, "stack UInt64");
+
 	ask_about(f, &f->stacks);
-	return ask(f, take_stack, "stack UInt64",
-		   "SELECT stack, frames FROM %s.stacks WHERE stack IN asked FORMAT RowBinary",
-		   f->url->database);
+	return clickhouse_rows(
+	    f->c, &table, take_stack, f,
+	    "SELECT stack, frames FROM %s.stacks WHERE stack IN asked FORMAT RowBinary",
+	    f->c->url.database);
 }
 
 /* ---- what the answer is of ---- */
@@ -212,7 +190,7 @@ static bool count_processes(struct fetch *f)
 {
 	struct fleet_groups all;
 
-	if (!fleet_groups_fetch(f->c, f->url, "''", f->sql, &all, f->why))
+	if (!fleet_groups_fetch(f->c, "''", f->sql, &all))
 		return false;
 	if (all.count && all.group[0].stands_for > 0)
 		f->processes = all.group[0].stands_for;
@@ -257,7 +235,7 @@ static bool take_sum(void *context, struct row_binary *r)
 	struct sum_error *error;
 
 	if (!p)
-		return no_memory(f);
+		return clickhouse_no_memory(f->c);
 	p->of[f->part.kind].bytes = row_binary_real(r) / f->processes;
 	p->of[f->part.kind].blocks = row_binary_real(r) / f->processes;
 	if (!f->part.certain)
@@ -305,16 +283,19 @@ static bool fetch_part(struct fetch *f)
 	static const char *const sums[ERROR_SUMS] = {SUMS("allocated"), SUMS("live")};
 	static const char *const errors[ERROR_SUMS] = {ERRORS("allocated"), ERRORS("live")};
 
+	const struct clickhouse_table table = about(f, "push UInt64");
+
 	ask_about_nothing(f);
 	for (size_t i = 0; i < f->moments.count; i++)
 		if (is_in(&f->moments.moment[i], &f->part))
 			ask_about_moment(f, &f->moments.moment[i]);
 	return !f->asked.used ||
-	       ask(f, take_sum, "push UInt64",
+	       clickhouse_rows(
+		   f->c, &table, take_sum, f,
 		   "SELECT stack, %s%s FROM %s.samples PREWHERE push IN asked" SAMPLES_FORMAT
 		   " GROUP BY stack FORMAT RowBinary",
 		   sums[f->part.kind], f->part.certain ? errors[f->part.kind] : "",
-		   f->url->database, SAMPLES_OF(f));
+		   f->c->url.database, SAMPLES_OF(f));
 }
 
 static bool take_choice(void *context, struct row_binary *r)
@@ -344,6 +325,9 @@ static bool take_choice(void *context, struct row_binary *r)
 static bool fetch_choice(struct fetch *f)
 {
 	const struct part last = {.kind = ERROR_LIVE, .step = last_step(f)};
+	const struct clickhouse_table table =
+	    about(f, "push UInt64, one UInt64, share Float64, live UInt8");
+
 	ask_about_nothing(f);
 	for (const struct fleet_moment *m = f->moments.moment;
 	     m < f->moments.moment + f->moments.count; m++) {
@@ -352,19 +336,20 @@ static bool fetch_choice(struct fetch *f)
 		row_binary_put_real(&f->asked, m->share);
 		bytes_put_fixed(&f->asked, is_in(m, &last), 1);
 	}
-	return ask(f, take_choice, "push UInt64, one UInt64, share Float64, live UInt8",
-		   "SELECT stack, sqrt(greatest(0, sum(c * (ab * ab - abv)))), "
-		   "sqrt(greatest(0, sum(c * (an * an - anv)))), "
-		   "sqrt(greatest(0, sum(c * (lb * lb - lbv)))), "
-		   "sqrt(greatest(0, sum(c * (ln * ln - lnv)))) FROM ("
-		   "SELECT stack, one, max(1 - share) AS c, sum(allocated_bytes) AS ab, "
-		   "sum(allocated_bytes_variance) AS abv, sum(allocated_blocks) AS an, "
-		   "sum(allocated_blocks_variance) AS anv, sum(live_bytes * live) AS lb, "
-		   "sum(live_bytes_variance * live) AS lbv, sum(live_blocks * live) AS ln, "
-		   "sum(live_blocks_variance * live) AS lnv FROM %s.samples GLOBAL ANY INNER JOIN "
-		   "(SELECT * FROM asked) USING push PREWHERE push IN (SELECT push FROM "
-		   "asked)" SAMPLES_FORMAT " GROUP BY stack, one) GROUP BY stack FORMAT RowBinary",
-		   f->url->database, SAMPLES_OF(f));
+	return clickhouse_rows(
+	    f->c, &table, take_choice, f,
+	    "SELECT stack, sqrt(greatest(0, sum(c * (ab * ab - abv)))), "
+	    "sqrt(greatest(0, sum(c * (an * an - anv)))), "
+	    "sqrt(greatest(0, sum(c * (lb * lb - lbv)))), "
+	    "sqrt(greatest(0, sum(c * (ln * ln - lnv)))) FROM ("
+	    "SELECT stack, one, max(1 - share) AS c, sum(allocated_bytes) AS ab, "
+	    "sum(allocated_bytes_variance) AS abv, sum(allocated_blocks) AS an, "
+	    "sum(allocated_blocks_variance) AS anv, sum(live_bytes * live) AS lb, "
+	    "sum(live_bytes_variance * live) AS lbv, sum(live_blocks * live) AS ln, "
+	    "sum(live_blocks_variance * live) AS lnv FROM %s.samples GLOBAL ANY INNER JOIN "
+	    "(SELECT * FROM asked) USING push PREWHERE push IN (SELECT push FROM "
+	    "asked)" SAMPLES_FORMAT " GROUP BY stack, one) GROUP BY stack FORMAT RowBinary",
+	    f->c->url.database, SAMPLES_OF(f));
 }
 
 static bool fetch_sums(struct fetch *f)
@@ -379,7 +364,7 @@ static bool fetch_sums(struct fetch *f)
 				return false;
 		}
 	return (!f->chosen || fetch_choice(f)) &&
-	       fleet_moments_still_count(f->c, f->url, f->sql, &f->steps, &f->moments, f->why);
+	       fleet_moments_still_count(f->c, f->sql, &f->steps, &f->moments);
 }
 
 /* ---- rows of the trace ---- */
@@ -418,7 +403,7 @@ static bool add_point(struct fetch *f, uint32_t step, const struct sum *sums, ui
 
 	*all += point.all;
 	*all_bytes += point.all_bytes;
-	return !heap_profile_point(&f->profile, &point) || no_memory(f);
+	return !heap_profile_point(&f->profile, &point) || clickhouse_no_memory(f->c);
 }
 
 /* The steps of a stack; sums: up to the last step. */
@@ -449,7 +434,7 @@ static bool add_stack(struct fetch *f, const struct stack *stack)
 		uint32_t frame = f->frame[f->path[stack->first + i]];
 
 		if (frame != RECORDING_NONE && heap_profile_frame(&f->profile, frame))
-			return no_memory(f);
+			return clickhouse_no_memory(f->c);
 	}
 	if (!add_points(f, stack, sums))
 		return false;
@@ -460,7 +445,7 @@ static bool add_stack(struct fetch *f, const struct stack *stack)
 		f->variance[i] += stack->error[i].bytes_variance;
 		f->choice[i] += stack->error[i].choice_bytes;
 	}
-	return !heap_profile_row(&f->profile, &figures) || no_memory(f);
+	return !heap_profile_row(&f->profile, &figures) || clickhouse_no_memory(f->c);
 }
 
 static bool add_stacks(struct fetch *f)
@@ -502,7 +487,7 @@ static bool describe(struct fetch *f, const char *name)
 		   within(f, ERROR_ALLOCATED) / 0x1p20,
 		   f->steps.count ? "the end of the time" : "their ends",
 		   f->bytes[ERROR_LIVE] / 0x1p20, within(f, ERROR_LIVE) / 0x1p20) ||
-	       no_memory(f);
+	       clickhouse_no_memory(f->c);
 }
 
 static void end(struct fetch *f)
@@ -522,11 +507,11 @@ static void end(struct fetch *f)
 /* All that the answer consists of. */
 static bool fetch_all(struct fetch *f, const struct fleet_filter *filter)
 {
-	if (!fleet_windows_fetch(f->c, f->url, f->sql, &f->windows, f->why) ||
+	if (!fleet_windows_fetch(f->c, f->sql, &f->windows) ||
 	    (filter->per_process && !count_processes(f)) ||
 	    (filter->every_ns &&
-	     !fleet_steps_choose(&f->windows, filter->every_ns, &f->steps, f->why)) ||
-	    !fleet_moments_fetch(f->c, f->url, f->sql, &f->steps, &f->moments, f->why))
+	     !fleet_steps_choose(f->c, &f->windows, filter->every_ns, &f->steps)) ||
+	    !fleet_moments_fetch(f->c, f->sql, &f->steps, &f->moments))
 		return false;
 	f->chosen = f->windows.share > 0 && f->windows.share < 1;
 	f->profile.steps = f->steps.count;
@@ -540,29 +525,27 @@ static bool fetch_once(struct fetch *f, const char *name, const struct fleet_fil
 {
 	struct import_options options = {0};
 	int error = 0;
-	bool good = heap_profile_begin(&f->profile, (size_t)1 << 30) || no_memory(f);
+	bool good = heap_profile_begin(&f->profile, (size_t)1 << 30) || clickhouse_no_memory(f->c);
 
 	good = good && fetch_all(f, filter) && add_stacks(f) && describe(f, name);
 	if (good)
 		error = heap_profile_write(&f->profile, &options, sink, context);
 	if (error)
-		snprintf(f->why, CLICKHOUSE_WHY, "%s",
-			 mayfly_error_text(error < 0 ? error : MAYFLY_E_MEMORY));
+		good = clickhouse_fail(f->c, "%s",
+				       mayfly_error_text(error < 0 ? error : MAYFLY_E_MEMORY));
 	end(f);
-	return good && !error;
+	return good;
 }
 
-bool fleet_fetch(struct clickhouse *c, const struct server_url *url, const char *name,
-		 const struct fleet_filter *filter, trace_sink *sink, void *context, char *why)
+bool fleet_fetch(struct clickhouse *c, const char *name, const struct fleet_filter *filter,
+		 trace_sink *sink, void *context)
 {
-	const struct fetch begin = {
-	    .c = c, .url = url, .sql = (const char *)filter->sql.at, .why = why, .processes = 1};
+	const struct fetch begin = {.c = c, .sql = (const char *)filter->sql.at, .processes = 1};
 	struct fetch f;
 	bool good;
 
 	clickhouse_patient(c);
 	for (int tries = 0; tries < TRIES; tries++) {
-		*why = 0;
 		f = begin;
 		good = fetch_once(&f, name, filter, sink, context);
 		if (good || !f.moments.changed)

@@ -22,8 +22,8 @@
 #include "fleet/database/fleet_filter.h"
 #include "trace/write/writer.h"
 
-/* name: of the question, for the reader of the trace. False: why[CLICKHOUSE_WHY] says so. */
-bool fleet_fetch(struct clickhouse *c, const struct server_url *url, const char *name,
-		 const struct fleet_filter *filter, trace_sink *sink, void *context, char *why);
+/* name: of the question, for the reader of the trace. False: c->why. */
+bool fleet_fetch(struct clickhouse *c, const char *name, const struct fleet_filter *filter,
+		 trace_sink *sink, void *context);
 
 #endif

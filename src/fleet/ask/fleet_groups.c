@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fleet/database/ask_rows.h"
 #include "base/array.h"
 
 /*
@@ -58,21 +57,17 @@ static bool take_group(void *context, struct row_binary *r)
 	return true;
 }
 
-bool fleet_groups_fetch(struct clickhouse *c, const struct server_url *url, const char *by,
-			const char *sql, struct fleet_groups *groups, char *why)
+bool fleet_groups_fetch(struct clickhouse *c, const char *by, const char *sql,
+			struct fleet_groups *groups)
 {
-	char *statement = NULL;
-	bool good;
+	const char *database = c->url.database;
 
 	*groups = (struct fleet_groups){0};
-	good = asprintf(&statement, question, url->database, sql, by, url->database, sql) > 0;
-	if (!good)
-		snprintf(why, CLICKHOUSE_WHY, "out of memory");
-	good = good && !ask_rows(c, statement, NULL, take_group, groups, why);
-	free(statement);
-	if (!good)
-		fleet_groups_free(groups);
-	return good;
+	if (clickhouse_rows(c, NULL, take_group, groups, question, database, sql, by, database,
+			    sql))
+		return true;
+	fleet_groups_free(groups);
+	return false;
 }
 
 void fleet_groups_free(struct fleet_groups *groups)

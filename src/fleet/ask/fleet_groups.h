@@ -27,9 +27,9 @@ struct fleet_groups {
 	size_t count, room;
 };
 
-/* by, sql: of fleet_filter_group() and fleet_filter_read(). False: why[CLICKHOUSE_WHY] says so. */
-bool fleet_groups_fetch(struct clickhouse *c, const struct server_url *url, const char *by,
-			const char *sql, struct fleet_groups *groups, char *why);
+/* by, sql: of fleet_filter_group() and fleet_filter_read(). False: c->why. */
+bool fleet_groups_fetch(struct clickhouse *c, const char *by, const char *sql,
+			struct fleet_groups *groups);
 void fleet_groups_free(struct fleet_groups *groups);
 
 #endif

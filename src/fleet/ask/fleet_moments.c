@@ -7,29 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fleet/database/ask_rows.h"
 #include "fleet/database/fleet_rollup.h"
 #include "base/array.h"
 
 #define STEPS_MOST    1000
 #define STEPS_FITTING 60
 #define NO_NEXT	      "toInt64(9000000000000000000)" /* later than any end of a window */
-
-static bool no_memory(char *why)
-{
-	snprintf(why, CLICKHOUSE_WHY, "out of memory");
-	return false;
-}
-
-/* Frees the statement; NULL: out of memory. */
-static bool run(struct clickhouse *c, char *statement, char **answer, size_t *size, char *why)
-{
-	bool good =
-	    statement ? !clickhouse_run(c, statement, NULL, 0, answer, size, why) : no_memory(why);
-
-	free(statement);
-	return good;
-}
 
 /* ---- all windows ---- */
 
@@ -46,31 +29,27 @@ static void set_service(struct fleet_windows *w, const char *digits)
 			 digits);
 }
 
-bool fleet_windows_fetch(struct clickhouse *c, const struct server_url *url, const char *sql,
-			 struct fleet_windows *w, char *why)
+bool fleet_windows_fetch(struct clickhouse *c, const char *sql, struct fleet_windows *w)
 {
-	char *statement, *answer = NULL;
+	char *answer = clickhouse_text(
+	    c,
+	    "SELECT uniqExact(process), uniqExact(host), min(exact), max(interval_bytes), "
+	    "min(begin_ns), max(end_ns), toInt64(avg(end_ns - begin_ns)), min(share), "
+	    "if(uniqExact(service) = 1 AND length(any(service)) <= %d, "
+	    "hex(any(service)), '') FROM %s.windows WHERE push IN "
+	    "(SELECT min(push) FROM %s.windows WHERE %s GROUP BY window)",
+	    FLEET_SERVICE_LONGEST, c->url.database, c->url.database, sql);
 	int service = 0;
 	bool good = false;
 
-	if (asprintf(&statement,
-		     "SELECT uniqExact(process), uniqExact(host), min(exact), max(interval_bytes), "
-		     "min(begin_ns), max(end_ns), toInt64(avg(end_ns - begin_ns)), min(share), "
-		     "if(uniqExact(service) = 1 AND length(any(service)) <= %d, "
-		     "hex(any(service)), '') FROM %s.windows WHERE push IN "
-		     "(SELECT min(push) FROM %s.windows WHERE %s GROUP BY window)",
-		     FLEET_SERVICE_LONGEST, url->database, url->database, sql) < 0)
-		statement = NULL;
-	if (!run(c, statement, &answer, NULL, why))
+	if (!answer)
 		return false;
 	if (sscanf(answer, "%llu %llu %llu %llu %lld %lld %lld %lf%n", &w->processes, &w->hosts,
 		   &w->exact, &w->interval, &w->begin_ns, &w->end_ns, &w->length_ns, &w->share,
 		   &service) != 8)
-		snprintf(why, CLICKHOUSE_WHY, "its answer has another form than was asked for");
-	else if (!w->processes)
-		snprintf(why, CLICKHOUSE_WHY, "it has no windows like that");
+		clickhouse_fail(c, "its answer has another form than was asked for");
 	else
-		good = true;
+		good = w->processes || clickhouse_fail(c, "it has no windows like that");
 	set_service(w, answer + service);
 	free(answer);
 	return good;
@@ -97,21 +76,19 @@ static int64_t fitting_step(int64_t span_ns, int64_t window_ns)
 	return (window_ns / (seconds[lengths - 1] * SECOND) + 1) * seconds[lengths - 1] * SECOND;
 }
 
-bool fleet_steps_choose(const struct fleet_windows *w, int64_t every_ns, struct fleet_steps *steps,
-			char *why)
+bool fleet_steps_choose(struct clickhouse *c, const struct fleet_windows *w, int64_t every_ns,
+			struct fleet_steps *steps)
 {
 	int64_t span_ns = w->end_ns > w->begin_ns ? w->end_ns - w->begin_ns : 1;
 	int64_t step_ns = every_ns > 0 ? every_ns : fitting_step(span_ns, w->length_ns);
 	int64_t count = (span_ns + step_ns - 1) / step_ns;
 
-	if (count > STEPS_MOST) {
-		snprintf(why, CLICKHOUSE_WHY,
-			 "every=%" PRId64 "s are %" PRId64
-			 " steps, and %d is the most: ask for longer ones, "
-			 "or for less time with from= and to=",
-			 (int64_t)(step_ns / SECOND), count, STEPS_MOST);
-		return false;
-	}
+	if (count > STEPS_MOST)
+		return clickhouse_fail(c,
+				       "every=%" PRId64 "s are %" PRId64
+				       " steps, and %d is the most: ask for longer ones, "
+				       "or for less time with from= and to=",
+				       (int64_t)(step_ns / SECOND), count, STEPS_MOST);
 	*steps = (struct fleet_steps){w->end_ns - count * step_ns, step_ns, (uint32_t)count};
 	return true;
 }
@@ -138,29 +115,6 @@ static char *when(const struct fleet_steps *steps)
 	return length < 0 ? NULL : text;
 }
 
-/* w: end, begin, push, share, day and the next one's end. */
-static char *statement_of(const struct server_url *url, const char *sql,
-			  const struct fleet_steps *steps)
-{
-	char *k_until = when(steps), *statement = NULL;
-
-	if (k_until &&
-	    asprintf(&statement,
-		     "SELECT w.3, o, w.4, w.5, %s FROM (SELECT o, arrayJoin(arrayMap((x, next) -> "
-		     "(x.1, x.2, x.3, x.4, x.5, next), a, "
-		     "arrayPushBack(arrayMap(x -> x.1, arraySlice(a, 2)), " NO_NEXT
-		     "))) AS w FROM (SELECT o, arraySort(groupArray((e, b, p, s, d))) AS a "
-		     "FROM (SELECT min(push) AS p, argMin(end_ns, push) AS e, "
-		     "argMin(begin_ns, push) AS b, argMin(share, push) AS s, "
-		     "argMin(day, push) AS d, any(process) AS o FROM %s.windows WHERE %s "
-		     "GROUP BY window HAVING argMin(exact, push) != %d) GROUP BY o)) "
-		     "ORDER BY w.3 FORMAT RowBinary",
-		     k_until, url->database, sql, FLEET_JOINED) < 0)
-		statement = NULL;
-	free(k_until);
-	return statement;
-}
-
 static bool take_moment(void *context, struct row_binary *r)
 {
 	struct fleet_moments *all = context;
@@ -178,31 +132,46 @@ static bool take_moment(void *context, struct row_binary *r)
 	return true;
 }
 
-bool fleet_moments_fetch(struct clickhouse *c, const struct server_url *url, const char *sql,
-			 const struct fleet_steps *steps, struct fleet_moments *m, char *why)
+/* w: end, begin, push, share, day and the next one's end. */
+bool fleet_moments_fetch(struct clickhouse *c, const char *sql, const struct fleet_steps *steps,
+			 struct fleet_moments *m)
 {
-	char *statement = statement_of(url, sql, steps);
-	bool good = statement ? !ask_rows(c, statement, NULL, take_moment, m, why) : no_memory(why);
+	char *k_until = when(steps);
+	bool good;
 
-	free(statement);
+	if (!k_until)
+		return clickhouse_no_memory(c);
+	good = clickhouse_rows(
+	    c, NULL, take_moment, m,
+	    "SELECT w.3, o, w.4, w.5, %s FROM (SELECT o, arrayJoin(arrayMap((x, next) -> "
+	    "(x.1, x.2, x.3, x.4, x.5, next), a, "
+	    "arrayPushBack(arrayMap(x -> x.1, arraySlice(a, 2)), " NO_NEXT
+	    "))) AS w FROM (SELECT o, arraySort(groupArray((e, b, p, s, d))) AS a "
+	    "FROM (SELECT min(push) AS p, argMin(end_ns, push) AS e, "
+	    "argMin(begin_ns, push) AS b, argMin(share, push) AS s, "
+	    "argMin(day, push) AS d, any(process) AS o FROM %s.windows WHERE %s "
+	    "GROUP BY window HAVING argMin(exact, push) != %d) GROUP BY o)) "
+	    "ORDER BY w.3 FORMAT RowBinary",
+	    k_until, c->url.database, sql, FLEET_JOINED);
+	free(k_until);
 	return good;
 }
 
-bool fleet_moments_still_count(struct clickhouse *c, const struct server_url *url, const char *sql,
-			       const struct fleet_steps *steps, struct fleet_moments *m, char *why)
+bool fleet_moments_still_count(struct clickhouse *c, const char *sql,
+			       const struct fleet_steps *steps, struct fleet_moments *m)
 {
 	struct fleet_moments now = {0};
-	bool good = fleet_moments_fetch(c, url, sql, steps, &now, why);
+	bool good = fleet_moments_fetch(c, sql, steps, &now);
 	size_t found = 0;
 
 	for (size_t i = 0; good && i < now.count && found < m->count; i++)
 		found += now.moment[i].push == m->moment[found].push;
 	m->changed = good && found < m->count;
 	if (m->changed)
-		snprintf(why, CLICKHOUSE_WHY,
-			 "its windows were joined or removed in the meantime: ask again");
+		good = clickhouse_fail(
+		    c, "its windows were joined or removed in the meantime: ask again");
 	fleet_moments_free(&now);
-	return good && !m->changed;
+	return good;
 }
 
 void fleet_moments_free(struct fleet_moments *m)

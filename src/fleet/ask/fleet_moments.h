@@ -5,7 +5,7 @@
  *	filter ──> fleet_windows: how many of what, and when
  *	           └── every= ──> fleet_steps ──> fleet_moments: each window, and the steps where it counts
  *
- * All functions: false: why[CLICKHOUSE_WHY] says so. sql: of fleet_filter_read().
+ * All functions: false: c->why. sql: of fleet_filter_read().
  */
 #ifndef MAYFLY_FLEET_MOMENTS_H
 #define MAYFLY_FLEET_MOMENTS_H
@@ -25,8 +25,7 @@ struct fleet_windows {
 	char service[2 * FLEET_SERVICE_LONGEST + 40];
 };
 
-bool fleet_windows_fetch(struct clickhouse *c, const struct server_url *url, const char *sql,
-			 struct fleet_windows *w, char *why);
+bool fleet_windows_fetch(struct clickhouse *c, const char *sql, struct fleet_windows *w);
 
 /* count 0: without times. */
 struct fleet_steps {
@@ -35,8 +34,8 @@ struct fleet_steps {
 };
 
 /* They end with the last window. every_ns: -1: of a length that fits. */
-bool fleet_steps_choose(const struct fleet_windows *w, int64_t every_ns, struct fleet_steps *steps,
-			char *why);
+bool fleet_steps_choose(struct clickhouse *c, const struct fleet_windows *w, int64_t every_ns,
+			struct fleet_steps *steps);
 
 /* A window that counts: what was allocated in it belongs to step k, and what was live at its end counts at
  * the ends of the steps from k to before `until`. */
@@ -54,12 +53,12 @@ struct fleet_moments {
 };
 
 /* *m is all zero before. The caller frees it in both cases. */
-bool fleet_moments_fetch(struct clickhouse *c, const struct server_url *url, const char *sql,
-			 const struct fleet_steps *steps, struct fleet_moments *m, char *why);
+bool fleet_moments_fetch(struct clickhouse *c, const char *sql, const struct fleet_steps *steps,
+			 struct fleet_moments *m);
 /* Whether all of them still count. When windows are joined, others count instead of them, and then their samples
  * are removed: sums that were asked for meanwhile are of no use (m->changed). */
-bool fleet_moments_still_count(struct clickhouse *c, const struct server_url *url, const char *sql,
-			       const struct fleet_steps *steps, struct fleet_moments *m, char *why);
+bool fleet_moments_still_count(struct clickhouse *c, const char *sql,
+			       const struct fleet_steps *steps, struct fleet_moments *m);
 void fleet_moments_free(struct fleet_moments *m);
 
 #endif

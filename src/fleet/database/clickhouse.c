@@ -10,26 +10,20 @@
  */
 #include "fleet/database/clickhouse.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "fleet/http/http_post.h"
-#include "base/bytes.h"
 #include "format/compress.h"
 
 #define ANSWER_MOST ((size_t)1 << 30)
 
 _Static_assert(HTTP_WHY <= CLICKHOUSE_WHY, "a reason of http_post() fits");
 
-struct clickhouse {
-	struct http *http;
-	struct server_url url;
-	bool distributed, current;
-};
-
-struct clickhouse *clickhouse_open(const struct server_url *url,
-				   const struct clickhouse_login *login, char *why)
+struct clickhouse *clickhouse_open(const struct server_url *url, const struct server_login *login,
+				   char *why)
 {
 	struct clickhouse *c = calloc(1, sizeof(*c));
 
@@ -68,6 +62,24 @@ void clickhouse_current(struct clickhouse *c)
 void clickhouse_patient(struct clickhouse *c)
 {
 	http_patient(c->http);
+}
+
+bool clickhouse_fail(struct clickhouse *c, const char *format, ...)
+{
+	char why[CLICKHOUSE_WHY]; /* what is said may be a part of it */
+	va_list list;
+
+	va_start(list, format);
+	vsnprintf(why, sizeof(why), format, list);
+	va_end(list);
+	memcpy(c->why, why, sizeof(why));
+	c->failure = CLICKHOUSE_REFUSED;
+	return false;
+}
+
+bool clickhouse_no_memory(struct clickhouse *c)
+{
+	return clickhouse_fail(c, "out of memory");
 }
 
 /* ---- bodies ---- */
@@ -123,9 +135,9 @@ static bool put_form(struct bytes *to, const struct clickhouse_table *table)
 	put_text(to, "--" BOUNDARY "\r\nContent-Disposition: form-data; name=\"");
 	put_text(to, table->name);
 	put_text(to, "\"; filename=\"rows\"\r\n\r\n");
-	bytes_put(to, table->rows, table->size);
+	bytes_put(to, table->rows->at, table->rows->used);
 	put_text(to, "\r\n--" BOUNDARY "--\r\n");
-	return !to->failed;
+	return !to->failed && !table->rows->failed;
 }
 
 /* ---- one request ---- */
@@ -152,12 +164,6 @@ static enum clickhouse_failure failure_of(const char *text)
 	return code == 60 || code == 81 ? CLICKHOUSE_NO_TABLE : CLICKHOUSE_REFUSED;
 }
 
-static enum clickhouse_failure no_memory(char *why)
-{
-	snprintf(why, CLICKHOUSE_WHY, "out of memory");
-	return CLICKHOUSE_REFUSED;
-}
-
 /* All choose the same one of a part's replicas while it is there, and none that is 3 s behind. */
 static const char distributed[] =
     "distributed_product_mode=global&insert_distributed_sync=1&load_balancing=in_order&"
@@ -178,72 +184,147 @@ static char *address_of(struct clickhouse *c, const char *more, const char *stat
 	return address;
 }
 
-/* Frees the address. type: of the body, or NULL. */
-static enum clickhouse_failure post(struct clickhouse *c, char *address, const char *type,
-				    const void *body, size_t size, char **answer,
-				    size_t *answer_size, char *why)
+/* Frees the address. type: of the body, or NULL. answer: NULL when what the server says does not matter. */
+static bool post(struct clickhouse *c, char *address, const char *type, const struct bytes *body,
+		 struct bytes *answer)
 {
 	const struct http_request request = {
-	    .address = address, .type = type, .body = body, .size = size};
-	enum clickhouse_failure failure = CLICKHOUSE_GOOD;
+	    .address = address, .type = type, .body = body->at, .size = body->used};
 	struct http_answer said;
+	bool good;
 
-	if (!address)
-		return no_memory(why);
-	if (!http_post(c->http, &request, &said, why)) {
-		failure = CLICKHOUSE_AWAY;
-	} else if (said.status != 200) {
-		say_refused(why, &said);
-		failure = failure_of(said.text);
+	if (!address || body->failed) {
+		free(address);
+		return clickhouse_no_memory(c);
 	}
-	if (answer_size)
-		*answer_size = said.size;
-	if (failure || !answer)
-		free(said.text);
-	else
-		*answer = said.text;
+	good = http_post(c->http, &request, &said, c->why);
 	free(address);
-	return failure;
-}
-
-enum clickhouse_failure clickhouse_run(struct clickhouse *c, const char *statement,
-				       const void *data, size_t size, char **answer,
-				       size_t *answer_size, char *why)
-{
-	struct bytes body = {0};
-	enum clickhouse_failure failure;
-
-	if (data && !put_compressed(&body, data, size))
-		failure = no_memory(why);
-	else if (data)
-		failure = post(c, address_of(c, compression, statement), NULL, body.at, body.used,
-			       answer, answer_size, why);
+	if (!good) {
+		c->failure = CLICKHOUSE_AWAY;
+		return false;
+	}
+	good = said.status == 200;
+	if (!good) {
+		say_refused(c->why, &said);
+		c->failure = failure_of(said.text);
+	}
+	if (good && answer)
+		*answer = (struct bytes){(uint8_t *)said.text, said.size, said.size + 1, false};
 	else
-		failure = post(c, address_of(c, "", NULL), NULL, statement, strlen(statement),
-			       answer, answer_size, why);
-	bytes_free(&body);
-	return failure;
+		free(said.text);
+	return good;
 }
 
-enum clickhouse_failure clickhouse_ask(struct clickhouse *c, const char *statement,
-				       const struct clickhouse_table *table, char **answer,
-				       size_t *answer_size, char *why)
+static bool ask_with(struct clickhouse *c, const char *statement,
+		     const struct clickhouse_table *table, struct bytes *answer)
 {
-	char *columns = http_escape(c->http, table->columns), *more = NULL;
-	enum clickhouse_failure failure = CLICKHOUSE_REFUSED;
+	char *columns = http_escape(c->http, table->columns), *more = NULL, *address = NULL;
 	struct bytes form = {0};
+	bool good;
 
 	if (columns && asprintf(&more, "%s_format=RowBinary&%s_structure=%s&", table->name,
 				table->name, columns) < 0)
 		more = NULL;
 	if (more && put_form(&form, table))
-		failure = post(c, address_of(c, more, statement),
-			       "multipart/form-data; boundary=" BOUNDARY, form.at, form.used,
-			       answer, answer_size, why);
-	else
-		no_memory(why);
+		address = address_of(c, more, statement);
+	good = post(c, address, "multipart/form-data; boundary=" BOUNDARY, &form, answer);
 	free(columns);
 	free(more);
 	bytes_free(&form);
-	return failure;
+	return good;
+}
+
+static bool ask(struct clickhouse *c, const struct clickhouse_table *table, struct bytes *answer,
+		const char *format, va_list list)
+{
+	char *statement;
+	int length = vasprintf(&statement, format, list);
+	bool good;
+
+	if (length < 0)
+		return clickhouse_no_memory(c);
+	if (table)
+		good = ask_with(c, statement, table, answer);
+	else
+		good = post(c, address_of(c, "", NULL), NULL,
+			    &(struct bytes){(uint8_t *)statement, (size_t)length}, answer);
+	free(statement);
+	return good;
+}
+
+bool clickhouse_run(struct clickhouse *c, const char *format, ...)
+{
+	va_list list;
+	bool good;
+
+	va_start(list, format);
+	good = ask(c, NULL, NULL, format, list);
+	va_end(list);
+	return good;
+}
+
+char *clickhouse_text(struct clickhouse *c, const char *format, ...)
+{
+	struct bytes answer = {0};
+	va_list list;
+
+	va_start(list, format);
+	ask(c, NULL, &answer, format, list);
+	va_end(list);
+	return (char *)answer.at;
+}
+
+bool clickhouse_number(struct clickhouse *c, uint64_t *number, const char *format, ...)
+{
+	struct bytes answer = {0};
+	va_list list;
+	bool good;
+
+	va_start(list, format);
+	good = ask(c, NULL, &answer, format, list);
+	va_end(list);
+	*number = good ? strtoull((char *)answer.at, NULL, 10) : 0;
+	bytes_free(&answer);
+	return good;
+}
+
+bool clickhouse_rows(struct clickhouse *c, const struct clickhouse_table *table,
+		     clickhouse_take *take, void *context, const char *format, ...)
+{
+	struct bytes answer = {0};
+	struct row_binary r = {0};
+	va_list list;
+	bool good;
+
+	va_start(list, format);
+	good = ask(c, table, take ? &answer : NULL, format, list);
+	va_end(list);
+	if (good && take)
+		r = (struct row_binary){answer.at, answer.at + answer.used, false};
+	while (good && r.at < r.end)
+		good = take(context, &r) || clickhouse_no_memory(c);
+	if (good && r.short_)
+		good = clickhouse_fail(c, "its answer is cut off");
+	bytes_free(&answer);
+	return good;
+}
+
+bool clickhouse_insert(struct clickhouse *c, const char *table, const struct bytes *rows)
+{
+	struct bytes body = {0};
+	char statement[200];
+	bool good;
+
+	if (rows->failed)
+		return clickhouse_no_memory(c);
+	if (!rows->used)
+		return true;
+	snprintf(statement, sizeof(statement), "INSERT INTO %s.%s FORMAT RowBinary",
+		 c->url.database, table);
+	if (put_compressed(&body, rows->at, rows->used))
+		good = post(c, address_of(c, compression, statement), NULL, &body, NULL);
+	else
+		good = clickhouse_no_memory(c);
+	bytes_free(&body);
+	return good;
 }

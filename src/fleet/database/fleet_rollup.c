@@ -3,7 +3,6 @@
 #include "fleet/database/fleet_rollup.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -17,18 +16,11 @@
 
 struct rollup {
 	struct clickhouse *c;
-	const struct server_url *url;
 	const struct fleet_rollup *how;
 	const char *local;
-	uint64_t windows, joined;
-	char *why;
+	struct bytes plan;	  /* rows of PLAN */
+	uint64_t windows, joined; /* in the plan */
 };
-
-static bool no_memory(const struct rollup *r)
-{
-	snprintf(r->why, CLICKHOUSE_WHY, "out of memory");
-	return false;
-}
 
 /* ---- which ---- */
 
@@ -40,46 +32,39 @@ static bool no_memory(const struct rollup *r)
  */
 #define PLAN "push UInt64, joined UInt64, gone UInt64, is_first UInt8, is_last UInt8"
 
-static char *ask_plan(const struct rollup *r, unsigned day, uint64_t part, uint64_t parts,
-		      size_t *size)
-{
-	char *statement, *plan = NULL;
+#define PLAN_BYTES 26
 
-	if (asprintf(
-		&statement,
-		"SELECT p, joined, toUInt64(p - 1 - rand64(p) %% (intDiv(p, 65536) + 1)), "
-		"toUInt8(p = ps[1]), toUInt8(p = ps[length(ps)]) FROM (SELECT ps, joined, "
-		"arrayJoin(ps) AS p FROM (SELECT arrayMap(x -> x.2, arraySort(groupArray((b, p)))) "
-		"AS ps, toUInt64(ps[1] - 1 - rand64() %% (intDiv(ps[1], 65536) + 1)) AS joined "
-		"FROM (SELECT min(push) AS p, argMin(begin_ns, push) AS b, argMin(end_ns, push) AS "
-		"e, argMin(exact, push) AS x, argMin(share, push) AS s, any(process) AS o "
-		"FROM %s.windows WHERE day = toDate(%u) AND process %% %" PRIu64 " = %" PRIu64
-		" GROUP BY window) WHERE x != %d GROUP BY o, intDiv(b, %" PRId64
-		") HAVING count() > 1 AND max(e) < %" PRId64
-		" AND min(s) = max(s))) FORMAT RowBinary",
-		r->url->database, day, parts, part, FLEET_JOINED, r->how->to_ns,
-		r->how->before_ns) < 0) {
-		no_memory(r);
-		return NULL;
-	}
-	if (!clickhouse_run(r->c, statement, NULL, 0, &plan, size, r->why) && !plan)
-		no_memory(r);
-	free(statement);
-	return plan;
+static bool take_plan(void *context, struct row_binary *row)
+{
+	struct rollup *r = context;
+	const uint8_t *begin = row->at;
+
+	for (int i = 0; i < 3; i++)
+		row_binary_fixed(row, 8);
+	r->joined += row_binary_fixed(row, 1);
+	row_binary_fixed(row, 1);
+	r->windows++;
+	if (!row->short_)
+		bytes_put(&r->plan, begin, PLAN_BYTES);
+	return !r->plan.failed;
 }
 
-static void count_plan(struct rollup *r, const char *plan, size_t size)
+static bool ask_plan(struct rollup *r, unsigned day, uint64_t part, uint64_t parts)
 {
-	struct row_binary row = {(const uint8_t *)plan, (const uint8_t *)plan + size, false};
-
-	while (row.at < row.end) {
-		row_binary_fixed(&row, 8);
-		row_binary_fixed(&row, 8);
-		row_binary_fixed(&row, 8);
-		r->joined += row_binary_fixed(&row, 1);
-		row_binary_fixed(&row, 1);
-		r->windows++;
-	}
+	r->plan.used = 0;
+	r->windows = r->joined = 0;
+	return clickhouse_rows(
+	    r->c, NULL, take_plan, r,
+	    "SELECT p, joined, toUInt64(p - 1 - rand64(p) %% (intDiv(p, 65536) + 1)), "
+	    "toUInt8(p = ps[1]), toUInt8(p = ps[length(ps)]) FROM (SELECT ps, joined, "
+	    "arrayJoin(ps) AS p FROM (SELECT arrayMap(x -> x.2, arraySort(groupArray((b, p)))) "
+	    "AS ps, toUInt64(ps[1] - 1 - rand64() %% (intDiv(ps[1], 65536) + 1)) AS joined "
+	    "FROM (SELECT min(push) AS p, argMin(begin_ns, push) AS b, argMin(end_ns, push) AS "
+	    "e, argMin(exact, push) AS x, argMin(share, push) AS s, any(process) AS o "
+	    "FROM %s.windows WHERE day = toDate(%u) AND process %% %" PRIu64 " = %" PRIu64
+	    " GROUP BY window) WHERE x != %d GROUP BY o, intDiv(b, %" PRId64
+	    ") HAVING count() > 1 AND max(e) < %" PRId64 " AND min(s) = max(s))) FORMAT RowBinary",
+	    r->c->url.database, day, parts, part, FLEET_JOINED, r->how->to_ns, r->how->before_ns);
 }
 
 /* ---- joining ---- */
@@ -128,54 +113,32 @@ static const char join_windows[] =
     "AND joined NOT IN (SELECT joined FROM plan WHERE push NOT IN (SELECT min(push) FROM "
     "%s.windows WHERE day = toDate(%u) GROUP BY window)) GROUP BY number";
 
-static bool with_plan(const struct rollup *r, const struct clickhouse_table *plan,
-		      const char *format, ...) __attribute__((format(printf, 3, 4)));
-
-static bool with_plan(const struct rollup *r, const struct clickhouse_table *plan,
-		      const char *format, ...)
-{
-	char *statement;
-	va_list list;
-	bool good;
-
-	va_start(list, format);
-	good = vasprintf(&statement, format, list) >= 0;
-	va_end(list);
-	if (!good)
-		return no_memory(r);
-	good = !clickhouse_ask(r->c, statement, plan, NULL, NULL, r->why);
-	free(statement);
-	return good;
-}
-
 /* Samples first: they do not count before the windows that have their numbers. A replica that has a window that is
  * to be joined may not have its samples yet. */
-static bool join_part(struct rollup *r, unsigned day, uint64_t part, uint64_t parts)
+static bool join_part(struct rollup *r, unsigned day, uint64_t part, uint64_t parts,
+		      uint64_t *windows, uint64_t *joined)
 {
-	const char *database = r->url->database;
-	struct clickhouse_table table = {"plan", PLAN};
-	char *plan = fleet_catch_up(r->c, database, r->why)
-			 ? ask_plan(r, day, part, parts, &table.size)
-			 : NULL;
-	bool good = plan && (!table.size || fleet_catch_up(r->c, database, r->why));
+	const struct clickhouse_table table = {"plan", PLAN, &r->plan};
+	const char *database = r->c->url.database;
 
-	if (good && table.size) {
-		table.rows = plan;
-		good = with_plan(r, &table, join_samples, database, r->local, day, database, day) &&
-		       with_plan(r, &table, join_windows, database, r->local, day, FLEET_JOINED,
-				 database, day, database, day);
-		if (good)
-			count_plan(r, plan, table.size);
-	}
-	free(plan);
-	return good;
+	if (!fleet_catch_up(r->c) || !ask_plan(r, day, part, parts))
+		return false;
+	if (!r->plan.used)
+		return true;
+	*windows += r->windows;
+	*joined += r->joined;
+	return fleet_catch_up(r->c) &&
+	       clickhouse_rows(r->c, &table, NULL, NULL, join_samples, database, r->local, day,
+			       database, day) &&
+	       clickhouse_rows(r->c, &table, NULL, NULL, join_windows, database, r->local, day,
+			       FLEET_JOINED, database, day, database, day);
 }
 
 /* ---- what does not count any more ---- */
 
 static bool delete_rows(const struct rollup *r, unsigned day)
 {
-	const char *database = r->url->database;
+	const char *database = r->c->url.database;
 	char windows[20], samples[20], beaten[CONDITION_BYTES], of_beaten[2 * CONDITION_BYTES],
 	    stand_in[CONDITION_BYTES];
 
@@ -194,47 +157,43 @@ static bool delete_rows(const struct rollup *r, unsigned day)
 	    "day = toDate(%u) AND exact = %d AND window GLOBAL IN (SELECT window FROM %s.windows "
 	    "WHERE day = toDate(%u) GROUP BY window HAVING count() = 1)",
 	    day, FLEET_JOINED, database, day);
-	return fleet_delete(r->c, database, samples, of_beaten, r->why) &&
-	       fleet_delete(r->c, database, windows, beaten, r->why) &&
-	       fleet_delete(r->c, database, windows, stand_in, r->why);
+	return fleet_delete(r->c, samples, of_beaten) && fleet_delete(r->c, windows, beaten) &&
+	       fleet_delete(r->c, windows, stand_in);
 }
 
-static bool roll_day(struct rollup *r, unsigned day)
+static bool roll_day(struct rollup *r, unsigned day, uint64_t *windows, uint64_t *joined)
 {
 	uint64_t parts;
 
-	if (!fleet_count(r->c, &parts, r->why,
-			 "SELECT intDiv(count(), %d) + 1 FROM %s.windows WHERE day = toDate(%u)",
-			 BATCH_WINDOWS, r->url->database, day))
+	if (!clickhouse_number(
+		r->c, &parts,
+		"SELECT intDiv(count(), %d) + 1 FROM %s.windows WHERE day = toDate(%u)",
+		BATCH_WINDOWS, r->c->url.database, day))
 		return false;
 	for (uint64_t part = 0; part < parts; part++)
-		if (!join_part(r, day, part, parts))
+		if (!join_part(r, day, part, parts, windows, joined))
 			return false;
 	return delete_rows(r, day);
 }
 
-bool fleet_rollup(struct clickhouse *c, const struct server_url *url,
-		  const struct fleet_rollup *how, uint64_t *windows, uint64_t *joined, char *why)
+bool fleet_rollup(struct clickhouse *c, const struct fleet_rollup *how, uint64_t *windows,
+		  uint64_t *joined)
 {
-	struct rollup r = {c, url, how, fleet_local(c, url->database, why), .why = why};
-	char *statement = NULL, *days = NULL, *at = NULL;
+	struct rollup r = {c, how, fleet_local(c)};
+	char *days = NULL, *at;
 	bool good = r.local != NULL;
 
 	clickhouse_current(c);
-
-	if (good && asprintf(&statement,
-			     "SELECT DISTINCT toUInt16(day) FROM %s.windows WHERE end_ns < %" PRId64
-			     " ORDER BY day",
-			     url->database, how->before_ns) < 0) {
-		statement = NULL;
-		good = no_memory(&r);
-	}
-	good = good && !clickhouse_run(c, statement, NULL, 0, &days, NULL, why);
+	if (good)
+		days =
+		    clickhouse_text(c,
+				    "SELECT DISTINCT toUInt16(day) FROM %s.windows WHERE end_ns < "
+				    "%" PRId64 " ORDER BY day",
+				    c->url.database, how->before_ns);
+	good = days != NULL;
 	for (at = days; good && *at; at += *at == '\n')
-		good = roll_day(&r, (unsigned)strtoul(at, &at, 10));
-	free(statement);
+		good = roll_day(&r, (unsigned)strtoul(at, &at, 10), windows, joined);
 	free(days);
-	*windows = r.windows;
-	*joined = r.joined;
+	bytes_free(&r.plan);
 	return good;
 }

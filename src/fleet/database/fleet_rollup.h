@@ -18,8 +18,6 @@
 #ifndef MAYFLY_FLEET_ROLLUP_H
 #define MAYFLY_FLEET_ROLLUP_H
 
-#include <stdint.h>
-
 #include "fleet/database/clickhouse.h"
 
 #define FLEET_JOINED 2 /* windows.exact */
@@ -29,9 +27,9 @@ struct fleet_rollup {
 	int64_t to_ns;	   /* a day is a multiple of it */
 };
 
-/* *windows became *joined. Of a cluster's tables, those of this server are deleted. False:
- * why[CLICKHOUSE_WHY]. */
-bool fleet_rollup(struct clickhouse *c, const struct server_url *url,
-		  const struct fleet_rollup *how, uint64_t *windows, uint64_t *joined, char *why);
+/* *windows and *joined grow by the windows that are joined, and by what they became. Rows of a cluster's
+ * tables are deleted on this server. False: c->why. */
+bool fleet_rollup(struct clickhouse *c, const struct fleet_rollup *how, uint64_t *windows,
+		  uint64_t *joined);
 
 #endif

@@ -3,8 +3,6 @@
 #ifndef MAYFLY_FLEET_SCHEMA_H
 #define MAYFLY_FLEET_SCHEMA_H
 
-#include <stdbool.h>
-
 #include "fleet/database/clickhouse.h"
 
 #define FLEET_SCHEMA_VERSION 2
@@ -14,13 +12,12 @@ enum fleet_schema_made { FLEET_SCHEMA_MADE, FLEET_SCHEMA_MIGRATED, FLEET_SCHEMA_
 /* Makes the database and its tables, or brings those of an older version to this one; their rows stay.
  * cluster: of the server's configuration, whose servers share the rows, or NULL; then each of them needs
  * the tables. replicas: the servers of each of its shards have the same rows. *made: what there was to do.
- * False: why[CLICKHOUSE_WHY]; what the server's configuration lacks is said before anything is made. */
-bool fleet_schema_make(struct clickhouse *c, const char *database, const char *cluster,
-		       bool replicas, enum fleet_schema_made *made, char *why);
+ * False: c->why; what the server's configuration lacks is said before anything is made. */
+bool fleet_schema_make(struct clickhouse *c, const char *cluster, bool replicas,
+		       enum fleet_schema_made *made);
 
-/* Whether the tables are there, in this version, and from now on, how to ask them. False: why[] says what
+/* Whether the tables are there, in this version, and from now on, how to ask them. False: c->why says what
  * to do. */
-bool fleet_schema_check(struct clickhouse *c, const struct server_url *url,
-			enum clickhouse_failure *failure, char *why);
+bool fleet_schema_check(struct clickhouse *c);
 
 #endif

@@ -10,15 +10,14 @@
 #define CONDITION_BYTES 400
 #define DAY_NS		INT64_C(86400000000000)
 
-bool fleet_trim(struct clickhouse *c, const struct server_url *url, int64_t before_ns,
-		uint64_t *processes, char *why)
+bool fleet_trim(struct clickhouse *c, int64_t before_ns, uint64_t *processes)
 {
-	const char *database = url->database, *local = fleet_local(c, database, why);
+	const char *database = c->url.database, *local = fleet_local(c);
 	unsigned last_day = before_ns < 0 ? 0 : (unsigned)(before_ns / DAY_NS);
 	char old[CONDITION_BYTES], of_old[2 * CONDITION_BYTES], windows[20], samples[20];
 
 	clickhouse_current(c);
-	if (!local || !fleet_catch_up(c, database, why))
+	if (!local || !fleet_catch_up(c))
 		return false;
 	snprintf(windows, sizeof(windows), "windows%s", local);
 	snprintf(samples, sizeof(samples), "samples%s", local);
@@ -31,8 +30,7 @@ bool fleet_trim(struct clickhouse *c, const struct server_url *url, int64_t befo
 		 "day <= toDate(%u) AND push IN (SELECT push FROM %s.%s WHERE %s)", last_day,
 		 database, windows, old);
 	/* Samples first: without the windows, nobody would know whose they are. */
-	return fleet_count(c, processes, why, "SELECT uniqExact(process) FROM %s.%s WHERE %s",
-			   database, windows, old) &&
-	       (!*processes || (fleet_delete(c, database, samples, of_old, why) &&
-				fleet_delete(c, database, windows, old, why)));
+	return clickhouse_number(c, processes, "SELECT uniqExact(process) FROM %s.%s WHERE %s",
+				 database, windows, old) &&
+	       (!*processes || (fleet_delete(c, samples, of_old) && fleet_delete(c, windows, old)));
 }

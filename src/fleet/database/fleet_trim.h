@@ -6,13 +6,10 @@
 #ifndef MAYFLY_FLEET_TRIM_H
 #define MAYFLY_FLEET_TRIM_H
 
-#include <stdint.h>
-
 #include "fleet/database/clickhouse.h"
 
 /* All rows of the processes whose last window ended before this moment; of a cluster's tables, those on
- * this server. Returns when they are gone. False: why[CLICKHOUSE_WHY]. */
-bool fleet_trim(struct clickhouse *c, const struct server_url *url, int64_t before_ns,
-		uint64_t *processes, char *why);
+ * this server. Returns when they are gone. False: c->why. */
+bool fleet_trim(struct clickhouse *c, int64_t before_ns, uint64_t *processes);
 
 #endif

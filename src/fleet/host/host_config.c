@@ -16,9 +16,9 @@
 #include "base/array.h"
 #include "format/spool_format.h"
 #include "base/units.h"
-#include "question/option_values.h"
+#include "question/option_row.h"
 
-#define LINE_BYTES	4096
+#define FILE_MOST	((size_t)1 << 20)
 #define LEAST_NS	1000000000
 #define DEFAULT_EVERY	(60ll * 1000000000)
 #define DEFAULT_FOR	(600ll * 1000000000)
@@ -31,206 +31,145 @@ struct reading {
 	struct host_config *config;
 	enum section section;
 	size_t line;
-	uint32_t given, rule_given; /* a bit for each key of the section */
+	uint32_t given; /* a bit for each key of the section */
 	struct error_line error_line;
 };
 
 /* ---- values ---- */
 
-static bool wrong_memory(struct reading *r)
-{
-	return error_say(&r->error_line, "out of memory");
-}
-
-static bool take_text(struct reading *r, const char *value, char **to)
-{
-	*to = strdup(value);
-	return *to || wrong_memory(r);
-}
-
-static bool take_time(struct reading *r, const char *key, const char *value, int64_t *to)
-{
-	return option_time(key, value, to, &r->error_line) &&
-	       (*to >= LEAST_NS ||
-		error_say(&r->error_line, "%s: '%s' is less than 1s", key, value));
-}
-
-static bool take_database(struct reading *r, const char *value)
+static bool take_database(const struct given *given, void *to)
 {
 	struct server_url url;
-	char why[CLICKHOUSE_WHY];
+	char why[SERVER_URL_WHY];
 
-	if (!server_url_is(value))
+	if (!server_url_is(given->value))
 		return error_say(
-		    &r->error_line,
+		    given->error_line,
 		    "database: this is no address as clickhouse://HOST[:PORT]/DATABASE");
-	if (!server_url_read(value, &url, why))
-		return error_say(&r->error_line, "database: %s", why);
-	return take_text(r, value, &r->config->database);
+	if (!server_url_read(given->value, &url, why))
+		return error_say(given->error_line, "database: %s", why);
+	return option_take_text(given, to);
 }
 
-static bool take_folder(struct reading *r, const char *value)
+static bool take_folder(const struct given *given, void *to)
 {
-	struct host_config *c = r->config;
+	struct host_config *c = to;
 
-	if (*value != '/')
-		return error_say(&r->error_line, "folder: '%s' does not begin with '/'", value);
+	if (*given->value != '/')
+		return error_say(given->error_line, "folder: '%s' does not begin with '/'",
+				 given->value);
 	for (size_t i = 0; i < c->folders; i++)
-		if (!strcmp(c->folder[i], value))
-			return error_say(&r->error_line, "folder: '%s' is there twice", value);
+		if (!strcmp(c->folder[i], given->value))
+			return error_say(given->error_line, "folder: '%s' is there twice",
+					 given->value);
 	if (!array_reserve(&c->folder, &c->folder_room, c->folders, sizeof(*c->folder)))
-		return wrong_memory(r);
-	return take_text(r, value, &c->folder[c->folders]) && ++c->folders;
+		return error_say(given->error_line, "out of memory");
+	c->folder[c->folders++] = given->value;
+	return true;
 }
 
-static bool take_yes(struct reading *r, const char *key, const char *value, bool *to)
+static bool take_yes(const struct given *given, void *to)
 {
-	int answer = yes_or_no(value, strlen(value));
+	int answer = yes_or_no(given->value, strlen(given->value));
 
-	*to = answer == 1;
-	return answer >= 0 ||
-	       error_say(&r->error_line, "%s: '%s' is neither " YES_OR_NO, key, value);
+	*(bool *)to = answer == 1;
+	return answer >= 0 || error_say(given->error_line, "%s: '%s' is neither " YES_OR_NO,
+					given->option, given->value);
 }
 
 /* "1 %", "0.01" */
-static bool take_share(struct reading *r, const char *value, double *to)
+static bool take_share(const struct given *given, void *to)
 {
-	char *end;
+	size_t length = strlen(given->value), number = length;
+	double *share = to;
 
-	*to = strtod(value, &end);
-	end += strspn(end, " \t");
-	if (*end == '%') {
-		*to /= 100;
-		end++;
+	if (length && given->value[length - 1] == '%')
+		number--;
+	while (number && strchr(" \t", given->value[number - 1]))
+		number--;
+	if (number_read(given->value, number, share)) {
+		*share /= given->value[length - 1] == '%' ? 100 : 1;
+		if (*share > 0 && *share <= 1)
+			return true;
 	}
-	/* strtod() knows hexadecimal numbers, inf and nan, too. */
-	return (end != value && !*end && !value[strspn(value, "0123456789.eE-+ \t%")] && *to > 0 &&
-		*to <= 1) ||
-	       error_say(&r->error_line, "share: '%s' is not above 0 and at most 100 %%", value);
+	return error_say(given->error_line, "share: '%s' is not above 0 and at most 100 %%",
+			 given->value);
 }
 
-static bool take_interval(struct reading *r, const char *value, uint32_t *log2)
+static bool take_interval(const struct given *given, void *to)
 {
 	uint64_t bytes;
 
-	if (!option_bytes("interval", value, &bytes, &r->error_line))
+	if (!option_take_bytes(given, &bytes))
 		return false;
-	if (bytes < LEAST_INTERVAL || bytes > 1ull << SPOOL_INTERVAL_MAX_LOG2)
-		return error_say(&r->error_line, "interval: '%s' is not from 8 bytes to 1 TiB",
-				 value);
-	*log2 = interval_log2_of(bytes, true);
+	*(uint32_t *)to = interval_log2_of(bytes, true);
 	return true;
 }
 
 /* ---- keys ---- */
 
-enum general { DATABASE, AUTH, HOST, SALT, EVERY, LARGEST, REMOVE, FOLDER };
-static const char *const general_keys[] = {
-    [DATABASE] = "database", [AUTH] = "auth",	    [HOST] = "host",	 [SALT] = "salt",
-    [EVERY] = "every",	     [LARGEST] = "largest", [REMOVE] = "remove", [FOLDER] = "folder"};
-#define GENERAL_KEYS (sizeof(general_keys) / sizeof(*general_keys))
+static const struct option_row general_rows[] = {
+    {"database", OPTION_IN(take_database, const char *, struct host_config, database)},
+    {"auth", OPTION_TEXT(struct host_config, auth)},
+    {"host", OPTION_TEXT(struct host_config, host)},
+    {"salt", OPTION_TEXT(struct host_config, salt)},
+    {"every", .least = LEAST_NS, OPTION_TIME(struct host_config, every_ns)},
+    {"largest", OPTION_BYTES(struct host_config, largest)},
+    {"remove", OPTION_IN(take_yes, bool, struct host_config, remove)},
+    {"folder", OPTION_OWN(take_folder)},
+    OPTION_END,
+};
 
-enum of_rule { SHARE, FOR, INTERVAL };
-static const char *const rule_keys[] = {[SHARE] = "share", [FOR] = "for", [INTERVAL] = "interval"};
-#define RULE_KEYS (sizeof(rule_keys) / sizeof(*rule_keys))
+static const struct option_row rule_rows[] = {
+    {"share", OPTION_IN(take_share, double, struct host_rule, share)},
+    {"for", .least = LEAST_NS, OPTION_TIME(struct host_rule, for_ns)},
+    {"interval", .least = LEAST_INTERVAL, .most = 1ull << SPOOL_INTERVAL_MAX_LOG2,
+     OPTION_IN(take_interval, uint32_t, struct host_rule, interval_log2)},
+    OPTION_END,
+};
 
-/* The number of a key, that of the keys when it is none; complains about one that was there before. */
-static bool find_key(struct reading *r, const char *const *keys, size_t count, uint32_t *given,
-		     const char *key, size_t *number)
+/* Only folders may be several. */
+static bool take_key(struct reading *r, const struct option_row *rows, void *into, const char *key,
+		     const char *value)
 {
-	for (*number = 0; *number < count && strcmp(keys[*number], key) != 0; ++*number)
-		;
-	if (*number == count || (keys == general_keys && *number == FOLDER))
-		return true;
-	if (*given >> *number & 1)
+	const struct option_row *row = rows;
+	uint32_t bit;
+
+	while (row->name && strcmp(row->name, key) != 0)
+		row++;
+	if (!row->name)
+		return error_say(&r->error_line, "%s no key '%s'",
+				 r->section == IN_RULE ? "a rule has" : "there is", key);
+	bit = 1u << (row - rows);
+	if (r->given & bit && row->take != take_folder)
 		return error_say(&r->error_line, "'%s' is there twice", key);
-	*given |= 1u << *number;
-	return true;
-}
-
-static bool take_general(struct reading *r, const char *key, const char *value)
-{
-	struct host_config *c = r->config;
-	size_t number;
-
-	if (!find_key(r, general_keys, GENERAL_KEYS, &r->given, key, &number))
-		return false;
-	if (number == GENERAL_KEYS)
-		return error_say(&r->error_line, "there is no key '%s'", key);
-	switch ((enum general)number) {
-	case DATABASE:
-		return take_database(r, value);
-	case AUTH:
-		return take_text(r, value, &c->auth);
-	case HOST:
-		return take_text(r, value, &c->host);
-	case SALT:
-		return take_text(r, value, &c->salt);
-	case EVERY:
-		return take_time(r, key, value, &c->every_ns);
-	case LARGEST:
-		return option_bytes(key, value, &c->largest, &r->error_line);
-	case REMOVE:
-		return take_yes(r, key, value, &c->remove);
-	case FOLDER:
-		return take_folder(r, value);
-	}
-	return false;
+	r->given |= bit;
+	return row->take(&(struct given){row, key, value, &r->error_line}, (char *)into + row->at);
 }
 
 static bool take_label(struct reading *r, const char *key, const char *value)
 {
 	struct host_config *c = r->config;
-	struct mayfly_label label = {strdup(key), strdup(value)};
 
 	/* Some places are for the labels that a process has of its own. */
-	if (c->labels == HOST_LABELS_MOST || !label.key || !label.value) {
-		free((char *)(uintptr_t)label.key);
-		free((char *)(uintptr_t)label.value);
-		return c->labels == HOST_LABELS_MOST
-			   ? error_say(&r->error_line, "there are more than %u labels",
-				       HOST_LABELS_MOST)
-			   : wrong_memory(r);
-	}
-	c->label[c->labels++] = label;
-	return true;
-}
-
-static bool take_match(struct reading *r, struct host_rule *rule, const char *key, const char *glob)
-{
-	struct host_match match = {strdup(key), strdup(glob)};
-
-	if (rule->matches == HOST_MATCHES_MOST || !match.key || !match.glob) {
-		free(match.key);
-		free(match.glob);
-		return error_say(&r->error_line, "a rule has at most %u of these",
-				 HOST_MATCHES_MOST);
-	}
-	rule->match[rule->matches++] = match;
+	if (c->labels == HOST_LABELS_MOST)
+		return error_say(&r->error_line, "there are more than %u labels", HOST_LABELS_MOST);
+	c->label[c->labels++] = (struct mayfly_label){key, value};
 	return true;
 }
 
 static bool take_of_rule(struct reading *r, const char *key, const char *value)
 {
 	struct host_rule *rule = &r->config->rule[r->config->rules - 1];
-	size_t number;
 
-	if (!strcmp(key, "service") || !strcmp(key, "program") || !strcmp(key, "cgroup") ||
-	    (!strncmp(key, "label.", 6) && key[6]))
-		return take_match(r, rule, key, value);
-	if (!find_key(r, rule_keys, RULE_KEYS, &r->rule_given, key, &number))
-		return false;
-	if (number == RULE_KEYS)
-		return error_say(&r->error_line, "a rule has no key '%s'", key);
-	switch ((enum of_rule)number) {
-	case SHARE:
-		return take_share(r, value, &rule->share);
-	case FOR:
-		return take_time(r, key, value, &rule->for_ns);
-	case INTERVAL:
-		return take_interval(r, value, &rule->interval_log2);
-	}
-	return false;
+	if (strcmp(key, "service") != 0 && strcmp(key, "program") != 0 &&
+	    strcmp(key, "cgroup") != 0 && (strncmp(key, "label.", 6) != 0 || !key[6]))
+		return take_key(r, rule_rows, rule, key, value);
+	if (rule->matches == HOST_MATCHES_MOST)
+		return error_say(&r->error_line, "a rule has at most %u of these",
+				 HOST_MATCHES_MOST);
+	rule->match[rule->matches++] = (struct host_match){key, value};
+	return true;
 }
 
 /* ---- lines ---- */
@@ -241,7 +180,7 @@ static char *trimmed(char *text)
 
 	text += strspn(text, " \t");
 	length = strlen(text);
-	while (length && strchr(" \t\r\n", text[length - 1]))
+	while (length && strchr(" \t\r", text[length - 1]))
 		length--;
 	text[length] = 0;
 	return text;
@@ -250,13 +189,13 @@ static char *trimmed(char *text)
 /* A rule says at least its share. */
 static bool end_section(struct reading *r)
 {
-	const struct host_config *c = r->config;
+	const struct host_rule *last =
+	    r->config->rules ? &r->config->rule[r->config->rules - 1] : NULL;
 
-	if (r->section == IN_RULE && !(r->rule_given >> SHARE & 1)) {
-		r->line = c->rule[c->rules - 1].line;
-		return error_say(&r->error_line, "the rule has no share");
-	}
-	return true;
+	if (r->section != IN_RULE || last->share > 0)
+		return true;
+	r->line = last->line;
+	return error_say(&r->error_line, "the rule has no share");
 }
 
 static bool begin_rule(struct reading *r)
@@ -264,10 +203,10 @@ static bool begin_rule(struct reading *r)
 	struct host_config *c = r->config;
 
 	if (!array_reserve(&c->rule, &c->rule_room, c->rules, sizeof(*c->rule)))
-		return wrong_memory(r);
+		return error_say(&r->error_line, "out of memory");
 	c->rule[c->rules++] = (struct host_rule){
 	    .line = r->line, .for_ns = DEFAULT_FOR, .interval_log2 = SPOOL_INTERVAL_DEFAULT_LOG2};
-	r->rule_given = 0;
+	r->given = 0;
 	r->section = IN_RULE;
 	return true;
 }
@@ -301,7 +240,7 @@ static bool take_line(struct reading *r, char *line)
 				 *text ? "the value is missing" : "the key is missing");
 	switch (r->section) {
 	case IN_GENERAL:
-		return take_general(r, text, value);
+		return take_key(r, general_rows, r->config, text, value);
 	case IN_LABELS:
 		return take_label(r, text, value);
 	case IN_RULE:
@@ -310,38 +249,41 @@ static bool take_line(struct reading *r, char *line)
 	return false;
 }
 
+/* All keys and values stay in the file's text, c->text, behind which there is room for the host's name. */
 static bool read_lines(struct reading *r, FILE *file)
 {
-	char line[LINE_BYTES];
+	char *rest = calloc(1, FILE_MOST + 1 + HOST_NAME_MAX + 1);
+	size_t size = rest ? fread(rest, 1, FILE_MOST, file) : 0;
 
-	while (fgets(line, sizeof(line), file)) {
-		size_t length = strlen(line);
-
+	r->config->text = rest;
+	if (!rest)
+		return error_say(&r->error_line, "out of memory");
+	if (ferror(file))
+		return error_say(&r->error_line, "%s", strerror(errno));
+	if (size == FILE_MOST || memchr(rest, 0, size))
+		return error_say(&r->error_line, "the file has a zero byte, or more than 1 MiB");
+	while (rest) {
 		r->line++;
-		if (!length || (line[length - 1] != '\n' && !feof(file)))
-			return error_say(&r->error_line,
-					 "the line has a zero byte, or more than %d bytes",
-					 LINE_BYTES - 2);
-		if (!take_line(r, line))
+		if (!take_line(r, strsep(&rest, "\n")))
 			return false;
 	}
-	return !ferror(file) || error_say(&r->error_line, "%s", strerror(errno));
+	return true;
 }
 
 static bool complete(struct reading *r)
 {
 	struct host_config *c = r->config;
-	char name[HOST_NAME_MAX + 1] = "";
 
 	if (!end_section(r))
 		return false;
 	if (!c->database || !c->folders)
 		return error_say(&r->error_line, "'%s' is missing",
 				 c->database ? "folder" : "database");
-	gethostname(name, sizeof(name) - 1);
-	if (!c->host && !take_text(r, name, &c->host))
-		return false;
-	return c->salt || take_text(r, "", &c->salt);
+	if (c->host)
+		return true;
+	c->host = c->text + FILE_MOST + 1;
+	return !gethostname(c->text + FILE_MOST + 1, HOST_NAME_MAX) ||
+	       error_say(&r->error_line, "the name of this host: %s", strerror(errno));
 }
 
 bool host_config_read(struct host_config *c, const char *path)
@@ -350,7 +292,8 @@ bool host_config_read(struct host_config *c, const char *path)
 	FILE *file = fopen(path, "re");
 	bool good;
 
-	*c = (struct host_config){.every_ns = DEFAULT_EVERY, .largest = DEFAULT_LARGEST};
+	*c =
+	    (struct host_config){.salt = "", .every_ns = DEFAULT_EVERY, .largest = DEFAULT_LARGEST};
 	if (!file)
 		return cli_fail("%s: %s", path, strerror(errno));
 	good = read_lines(&r, file) && complete(&r);
@@ -363,23 +306,9 @@ bool host_config_read(struct host_config *c, const char *path)
 
 void host_config_free(struct host_config *c)
 {
-	for (size_t i = 0; i < c->folders; i++)
-		free(c->folder[i]);
-	for (size_t i = 0; i < c->labels; i++) {
-		free((char *)(uintptr_t)c->label[i].key);
-		free((char *)(uintptr_t)c->label[i].value);
-	}
-	for (size_t i = 0; i < c->rules; i++)
-		for (size_t k = 0; k < c->rule[i].matches; k++) {
-			free(c->rule[i].match[k].key);
-			free(c->rule[i].match[k].glob);
-		}
+	free(c->text);
 	free(c->folder);
 	free(c->rule);
-	free(c->database);
-	free(c->auth);
-	free(c->host);
-	free(c->salt);
 	*c = (struct host_config){0};
 }
 

@@ -29,7 +29,7 @@
 
 /* What a process must be. */
 struct host_match {
-	char *key, *glob; /* service, program, cgroup or label.KEY; a pattern of fnmatch() */
+	const char *key, *glob; /* service, program, cgroup or label.KEY; a pattern of fnmatch() */
 };
 
 struct host_rule {
@@ -42,11 +42,12 @@ struct host_rule {
 };
 
 struct host_config {
-	char *database, *auth, *host, *salt; /* auth: or NULL */
+	char *text; /* of the file; all texts below lie in it, or are constant */
+	const char *database, *auth, *host, *salt; /* auth: or NULL */
 	int64_t every_ns;
 	uint64_t largest; /* bytes of a spool */
 	bool remove;
-	char **folder;
+	const char **folder;
 	size_t folders, folder_room;
 	struct mayfly_label label[HOST_LABELS_MOST];
 	size_t labels;

@@ -13,7 +13,6 @@
 #include "terminal/message.h"
 #include "fleet/host/host_rights.h"
 #include "fleet/push/named_process.h"
-#include "base/hash.h"
 #include "base/system/process_file.h"
 #include "record/spool_copy.h"
 
@@ -148,11 +147,6 @@ static char *read_program(int fd, const struct spool_header *h)
 	return strdup(text);
 }
 
-static uint64_t join(uint64_t hash, uint64_t more)
-{
-	return hash_mix(hash ^ more) * 0x9e3779b97f4a7c15u + 1;
-}
-
 /* One of its four user ids. Root may name any process. */
 static bool is_of_owner(const struct host_process *p)
 {
@@ -177,8 +171,9 @@ static bool get_known(struct host_process *p, int fd, const struct spool_header 
 	if (!p->program)
 		return false;
 	spool_glance_at(h, &entry.glance);
-	p->hash = join(join(join(h->pid, h->pid_namespace), h->image), h->start_real_ns);
-	p->hash = join(p->hash, h->start_mono_ns);
+	p->hash = window_hash(window_hash(window_hash(h->pid, h->pid_namespace), h->image),
+			      h->start_real_ns);
+	p->hash = window_hash(p->hash, h->start_mono_ns);
 	p->start_ns = (int64_t)h->start_mono_ns;
 	p->start_real_ns = (int64_t)h->start_real_ns;
 	p->on = atomic_load(&h->control_enabled) != 0;

@@ -3,6 +3,7 @@
 #include "fleet/host/host_push.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -138,7 +139,7 @@ static enum push_done push_sight(struct host_push *h, const struct host_process 
 	char *before = NULL;
 	enum push_done done = PUSH_AWAY;
 
-	if (p->service || !fleet_service_of(to.c, &to.url, s->trace.trace, &facts, &before, why)) {
+	if (p->service || fleet_service_of(to.c, s->trace.trace, &facts, &before)) {
 		named.service = p->service ? p->service
 				: before   ? before
 					   : path_base(info->program);
@@ -150,6 +151,8 @@ static enum push_done push_sight(struct host_push *h, const struct host_process 
 		to.known = &known;
 		done = push_window(&to, s->trace.trace, p->ended, NULL,
 				   p->ended ? 0 : process_resident(p->watch.pid), why);
+	} else {
+		snprintf(why, PUSH_WHY, "%s", to.c->why);
 	}
 	known_stacks_forget(&known);
 	free(before);
@@ -158,12 +161,9 @@ static enum push_done push_sight(struct host_push *h, const struct host_process 
 
 static bool check_tables(struct host_push *h)
 {
-	enum clickhouse_failure failure;
-	char why[CLICKHOUSE_WHY];
-
-	h->checked = h->checked || fleet_schema_check(h->to.c, &h->to.url, &failure, why);
+	h->checked = h->checked || fleet_schema_check(h->to.c);
 	if (!h->checked)
-		push_say_away(&h->said, &h->to.url, why, false);
+		push_say_away(&h->said, &h->to.url, h->to.c->why, false);
 	return h->checked;
 }
 
@@ -185,7 +185,7 @@ void host_push(struct host_push *h, struct host_process *p, const struct host_co
 	       int64_t now_ns)
 {
 	struct sight s = {0};
-	char why[CLICKHOUSE_WHY];
+	char why[PUSH_WHY];
 	int error = look(h, p, c, now_ns, &s);
 
 	if (error && error != MAYFLY_E_EMPTY && error != ENOENT)

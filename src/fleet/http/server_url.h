@@ -21,6 +21,11 @@
 
 enum server_kind { SERVER_CLICKHOUSE, SERVER_OTLP, SERVER_PYROSCOPE };
 
+/* Who asks or pushes. NULL: not given. */
+struct server_login {
+	const char *user, *password, *token;
+};
+
 struct server_url {
 	enum server_kind kind;
 	char base[500];	   /* http://HOST:PORT/[PATH/], for the HTTP client */

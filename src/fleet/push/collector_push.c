@@ -27,14 +27,14 @@
 	"abcdefghijklmnopqrstuvwxyz"                                                               \
 	"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_."
 
-_Static_assert(HTTP_WHY <= COLLECTOR_WHY, "a reason of http_post() fits");
+_Static_assert(HTTP_WHY <= PUSH_WHY, "a reason of http_post() fits");
 
 struct collector {
 	struct http *http;
 	struct server_url url;
 };
 
-static bool add_login(struct collector *f, const struct collector_login *login, char *why)
+static bool add_login(struct collector *f, const struct server_login *login, char *why)
 {
 	struct bytes value = {0};
 	bool added;
@@ -51,12 +51,12 @@ static bool add_login(struct collector *f, const struct collector_login *login, 
 	return added;
 }
 
-struct collector *collector_open(const struct server_url *url, const struct collector_login *login,
+struct collector *collector_open(const struct server_url *url, const struct server_login *login,
 				 char *why)
 {
 	struct collector *f = calloc(1, sizeof(*f));
 
-	snprintf(why, COLLECTOR_WHY, "out of memory");
+	snprintf(why, PUSH_WHY, "out of memory");
 	if (!f)
 		return NULL;
 	f->url = *url;
@@ -143,19 +143,18 @@ static bool may_be_tried_again(long status)
 	return false;
 }
 
-static enum collector_failure post(struct collector *f, const struct http_request *request,
-				   char *why)
+static enum push_done post(struct collector *f, const struct http_request *request, char *why)
 {
-	enum collector_failure failure = COLLECTOR_GOOD;
+	enum push_done failure = PUSH_GOOD;
 	struct http_answer answer;
 
 	if (!http_post(f->http, request, &answer, why))
-		return COLLECTOR_AWAY;
+		return PUSH_AWAY;
 	if (answer.status / 100 != 2) {
 		say_refused(why, &answer);
-		failure = may_be_tried_again(answer.status) ? COLLECTOR_AWAY : COLLECTOR_REFUSED;
+		failure = may_be_tried_again(answer.status) ? PUSH_AWAY : PUSH_REFUSED;
 	} else if (f->url.kind == SERVER_OTLP && took_a_part(&answer, why)) {
-		failure = COLLECTOR_REFUSED;
+		failure = PUSH_REFUSED;
 	}
 	free(answer.text);
 	return failure;
@@ -262,15 +261,15 @@ static char *address_of(struct collector *f, const struct mayfly_trace *trace,
 	return address.failed ? bytes_free(&address), NULL : (char *)address.at;
 }
 
-enum collector_failure collector_push(struct collector *f, const struct mayfly_trace *trace,
-				      const struct export_options *options, char *why)
+enum push_done collector_push(struct collector *f, const struct mayfly_trace *trace,
+			      const struct export_options *options, char *why)
 {
 	bool otlp = f->url.kind == SERVER_OTLP;
 	export_convert *convert = otlp ? export_otlp : export_pprof;
 	struct trace_buffer body = {0};
 	int error = convert(trace, options, trace_buffer_sink, &body);
 	char *address = error ? NULL : address_of(f, trace, options);
-	enum collector_failure failure = COLLECTOR_TRACE;
+	enum push_done failure = PUSH_TRACE;
 	const struct http_request request = {
 	    .address = address,
 	    .type = otlp ? "application/x-protobuf" : "application/octet-stream",
@@ -280,10 +279,9 @@ enum collector_failure collector_push(struct collector *f, const struct mayfly_t
 	};
 
 	if (!address)
-		snprintf(why, COLLECTOR_WHY, "%s",
-			 mayfly_error_text(error ? error : MAYFLY_E_MEMORY));
+		snprintf(why, PUSH_WHY, "%s", mayfly_error_text(error ? error : MAYFLY_E_MEMORY));
 	else if (otlp && body.used > OTLP_MOST)
-		snprintf(why, COLLECTOR_WHY, "is a profile of %zu MB, and servers take 64 MB",
+		snprintf(why, PUSH_WHY, "is a profile of %zu MB, and servers take 64 MB",
 			 body.used >> 20);
 	else
 		failure = post(f, &request, why);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "fleet/database/fleet_schema.h"
 #include "terminal/message.h"
 
 #define LOGIN_BYTES 8192
@@ -22,32 +23,29 @@ const struct option_row fleet_login_rows[] = {
     OPTION_END,
 };
 
-/* The first line. */
+/* The first line of a file that nobody else may read. */
 static bool read_file(const char *path, char *text)
 {
 	FILE *file = fopen(path, "re");
-	struct stat status;
-	bool read = file && !fstat(fileno(file), &status), shared = read && status.st_mode & 077;
-	int error;
+	struct stat status = {0};
+	int error = !file || fstat(fileno(file), &status) ? errno : 0;
+	bool shared = status.st_mode & 077;
 
 	*text = 0;
-	if (read && !shared)
-		read = fgets(text, LOGIN_BYTES, file) != NULL || !ferror(file);
-	error = errno;
+	if (!error && !shared && !fgets(text, LOGIN_BYTES, file) && ferror(file))
+		error = errno;
 	if (file)
 		fclose(file);
-	if (!read)
+	if (error)
 		return cli_fail("%s: %s", path, strerror(error));
-	if (shared)
-		return cli_fail("%s: others may read it; 'chmod 600 %s' makes it yours alone", path,
-				path);
 	text[strcspn(text, "\r\n")] = 0;
-	return true;
+	return !shared ||
+	       cli_fail("%s: others may read it; 'chmod 600 %s' makes it yours alone", path, path);
 }
 
 /* Into *who, whose parts lie in text[LOGIN_BYTES] or in the environment. */
 static bool take_login(const struct fleet_login *login, enum server_kind kind, char *text,
-		       struct collector_login *who)
+		       struct server_login *who)
 {
 	bool database = kind == SERVER_CLICKHOUSE;
 	char *colon;
@@ -88,34 +86,50 @@ bool server_address(const char *address, struct server_url *url)
 			server_url_kind(address) == SERVER_CLICKHOUSE ? "database" : "server", why);
 }
 
-struct clickhouse *fleet_connect(const char *address, const struct fleet_login *login,
-				 struct server_url *url)
+struct clickhouse *fleet_connect(const char *address, const struct fleet_login *login)
 {
 	char text[LOGIN_BYTES], why[CLICKHOUSE_WHY];
-	struct collector_login who = {0};
+	struct server_login who = {0};
 	struct clickhouse *c = NULL;
+	struct server_url url;
 
-	if (!server_address(address, url))
+	if (!server_address(address, &url))
 		return NULL;
-	if (url->kind != SERVER_CLICKHOUSE) {
+	if (url.kind != SERVER_CLICKHOUSE) {
 		cli_error("%s: only takes what is pushed; what can be asked is "
 			  "clickhouse://HOST[:PORT]/DATABASE",
-			  url->shown);
+			  url.shown);
 		return NULL;
 	}
-	if (take_login(login, url->kind, text, &who)) {
-		c = clickhouse_open(url, &(struct clickhouse_login){who.user, who.password}, why);
+	if (take_login(login, url.kind, text, &who)) {
+		c = clickhouse_open(&url, &who, why);
 		if (!c)
-			cli_error("%s: %s", url->shown, why);
+			cli_error("%s: %s", url.shown, why);
 	}
 	explicit_bzero(text, sizeof(text));
 	return c;
 }
 
+struct clickhouse *fleet_connect_checked(const char *address, const struct fleet_login *login)
+{
+	struct clickhouse *c = fleet_connect(address, login);
+
+	if (!c || fleet_schema_check(c))
+		return c;
+	fleet_error(c);
+	clickhouse_close(c);
+	return NULL;
+}
+
+int fleet_error(const struct clickhouse *c)
+{
+	return cli_error("%s: %s", c->url.shown, c->why);
+}
+
 struct collector *collector_connect(const struct server_url *url, const struct fleet_login *login)
 {
-	char text[LOGIN_BYTES], why[COLLECTOR_WHY];
-	struct collector_login who = {0};
+	char text[LOGIN_BYTES], why[PUSH_WHY];
+	struct server_login who = {0};
 	struct collector *f = NULL;
 
 	if (take_login(login, url->kind, text, &who)) {

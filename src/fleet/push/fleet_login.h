@@ -16,9 +16,12 @@ extern const struct option_row fleet_login_rows[];
 /* False after a line on stderr. */
 bool server_address(const char *address, struct server_url *url);
 
-/* A database, to ask or to push to. NULL after a line on stderr. */
-struct clickhouse *fleet_connect(const char *address, const struct fleet_login *login,
-				 struct server_url *url);
+/* A database. NULL after a line on stderr. */
+struct clickhouse *fleet_connect(const char *address, const struct fleet_login *login);
+/* The same with tables of this version, to ask or to push to. */
+struct clickhouse *fleet_connect_checked(const char *address, const struct fleet_login *login);
+/* Says c->why on stderr; CLI_FAILED. */
+int fleet_error(const struct clickhouse *c);
 /* A server that is no database. NULL after a line on stderr. */
 struct collector *collector_connect(const struct server_url *url, const struct fleet_login *login);
 

@@ -16,10 +16,8 @@
 #include "fleet/push/known_stacks.h"
 #include "fleet/push/window_rows.h"
 
-/* *there: the database has windows up to the trace's end already, and nothing is sent. */
-enum clickhouse_failure fleet_push(struct clickhouse *c, const struct server_url *url,
-				   const struct mayfly_trace *trace,
-				   const struct window_facts *facts, struct known_stacks *known,
-				   bool *there, char *why);
+/* *there: the database has windows up to the trace's end already, and nothing is sent. False: c->why. */
+bool fleet_push(struct clickhouse *c, const struct mayfly_trace *trace,
+		const struct window_facts *facts, struct known_stacks *known, bool *there);
 
 #endif

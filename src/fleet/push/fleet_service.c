@@ -3,11 +3,9 @@
  * hash of, among others, its service. So each service of the host is tried until the number fits. */
 #include "fleet/push/fleet_service.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "fleet/database/ask_rows.h"
 #include "fleet/database/fleet_filter.h"
 
 struct search {
@@ -36,31 +34,27 @@ static bool take_service(void *context, struct row_binary *r)
 	return true;
 }
 
-enum clickhouse_failure fleet_service_of(struct clickhouse *c, const struct server_url *url,
-					 const struct mayfly_trace *trace,
-					 const struct window_facts *facts, char **service,
-					 char *why)
+bool fleet_service_of(struct clickhouse *c, const struct mayfly_trace *trace,
+		      const struct window_facts *facts, char **service)
 {
-	enum clickhouse_failure failure = CLICKHOUSE_REFUSED;
 	struct search search = {trace, facts, NULL};
-	struct bytes sql = {0};
-	char text[160];
+	struct bytes host = {0};
+	bool good;
 
-	snprintf(text, sizeof(text),
-		 "SELECT DISTINCT service, process FROM %s.windows WHERE pid = %u AND host = ",
-		 url->database, mayfly_trace_info(trace)->pid);
-	bytes_put(&sql, text, strlen(text));
-	fleet_filter_put_text(&sql, facts->process.host);
-	bytes_put(&sql, " FORMAT RowBinary", sizeof(" FORMAT RowBinary"));
-	if (sql.failed)
-		snprintf(why, CLICKHOUSE_WHY, "out of memory");
-	else
-		failure = ask_rows(c, (char *)sql.at, NULL, take_service, &search, why);
-	bytes_free(&sql);
-	if (failure) {
+	fleet_filter_put_text(&host, facts->process.host);
+	bytes_put(&host, "", 1);
+	good = host.failed
+		   ? clickhouse_no_memory(c)
+		   : clickhouse_rows(c, NULL, take_service, &search,
+				     "SELECT DISTINCT service, process FROM %s.windows WHERE "
+				     "pid = %u AND host = %s FORMAT RowBinary",
+				     c->url.database, mayfly_trace_info(trace)->pid,
+				     (const char *)host.at);
+	bytes_free(&host);
+	if (!good) {
 		free(search.service);
 		search.service = NULL;
 	}
 	*service = search.service;
-	return failure;
+	return good;
 }

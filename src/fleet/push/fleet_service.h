@@ -7,10 +7,8 @@
 #include "fleet/push/window_rows.h"
 
 /* *service: the one under which the database has windows of the trace's process on the host of facts; the
- * caller frees it. NULL: there is none, or the question failed, and why[CLICKHOUSE_WHY] says so. */
-enum clickhouse_failure fleet_service_of(struct clickhouse *c, const struct server_url *url,
-					 const struct mayfly_trace *trace,
-					 const struct window_facts *facts, char **service,
-					 char *why);
+ * caller frees it. NULL: there is none. False: c->why. */
+bool fleet_service_of(struct clickhouse *c, const struct mayfly_trace *trace,
+		      const struct window_facts *facts, char **service);
 
 #endif

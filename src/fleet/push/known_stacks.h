@@ -14,10 +14,8 @@ struct known_stacks {
 	struct interner ids;
 };
 
-/* Finds out which of those that are not known are there. */
-enum clickhouse_failure known_stacks_ask(struct known_stacks *known, struct clickhouse *c,
-					 const struct server_url *url, const struct interner *ids,
-					 char *why);
+/* Finds out which of those that are not known are there. False: c->why. */
+bool known_stacks_ask(struct known_stacks *known, struct clickhouse *c, const struct interner *ids);
 /* They are there. */
 void known_stacks_add(struct known_stacks *known, const struct interner *ids);
 void known_stacks_forget(struct known_stacks *known);

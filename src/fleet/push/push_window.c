@@ -15,8 +15,6 @@
  * share a block nor lack one. */
 #define EDGE_NS 1000000
 
-_Static_assert(CLICKHOUSE_WHY <= PUSH_WHY && COLLECTOR_WHY <= PUSH_WHY, "all reasons fit");
-
 static const char *why_not(const struct mayfly_info *info)
 {
 	if (info->absent & MAYFLY_ABSENT_START)
@@ -52,9 +50,10 @@ static enum push_done push_database(const struct push_to *p, const struct mayfly
 	}
 	if (program < mayfly_trace_info(trace)->modules)
 		export_build_id(version, mayfly_trace_module(trace, program));
-	if (fleet_push(p->c, &p->url, trace, &facts, p->known, &there, why))
-		return PUSH_AWAY;
-	return there ? PUSH_THERE : PUSH_GOOD;
+	if (fleet_push(p->c, trace, &facts, p->known, &there))
+		return there ? PUSH_THERE : PUSH_GOOD;
+	snprintf(why, PUSH_WHY, "%s", p->c->why);
+	return PUSH_AWAY;
 }
 
 /* ---- a collector ---- */
@@ -64,36 +63,44 @@ static enum push_done to_collector(const struct push_to *p, const struct mayfly_
 {
 	options->purpose = "";
 	options->process = named_process_of(p->process, mayfly_trace_info(trace));
-	switch (collector_push(p->collector, trace, options, why)) {
-	case COLLECTOR_GOOD:
-		return PUSH_GOOD;
-	case COLLECTOR_AWAY:
-		return PUSH_AWAY;
-	case COLLECTOR_REFUSED:
-		return PUSH_REFUSED;
-	case COLLECTOR_TRACE:
-		break;
-	}
-	return PUSH_TRACE;
+	return collector_push(p->collector, trace, options, why);
 }
 
-/* Where the first window of a process begins. */
-static int64_t first_begin(const struct push_to *p, const struct mayfly_info *info, int64_t end_ns)
+/*
+ * The part of a running process's trace that comes next, as a question: blocks that were allocated in it,
+ * and what is live at its end.
+ *
+ *	0	given->end_ns	     end, in whole ms
+ *	├── pushed ──┼── this window ──┼── may still change ──
+ */
+static bool next_part(const struct push_to *p, const struct mayfly_info *info, bool ended,
+		      struct window_given *given, struct mayfly_query *part)
 {
-	if (info->start_real_ns >= p->ours_ns)
-		return 0;
-	cli_error("process %u: it ran before; what it allocated until now is not pushed",
-		  info->pid);
-	return end_ns;
+	int64_t end_ns = ended ? info->duration_ns : info->duration_ns / EDGE_NS * EDGE_NS;
+
+	if (given->start_real_ns != info->start_real_ns) {
+		*given = (struct window_given){info->start_real_ns, 0};
+		if (info->start_real_ns < p->ours_ns) {
+			cli_error("process %u: it ran before; what it allocated until now is not "
+				  "pushed",
+				  info->pid);
+			given->end_ns = end_ns;
+		}
+	}
+	mayfly_query_defaults(part);
+	part->metric = MAYFLY_LIVE;
+	part->at_ns = ended ? MAYFLY_AT_END : end_ns;
+	part->from_ns = given->end_ns;
+	part->to_ns = ended ? INT64_MAX : end_ns;
+	return end_ns > given->end_ns;
 }
 
 static enum push_done window_to_collector(const struct push_to *p, const struct mayfly_trace *trace,
 					  bool ended, struct window_given *given, char *why)
 {
 	const struct mayfly_info *info = mayfly_trace_info(trace);
-	int64_t end_ns = ended ? info->duration_ns : info->duration_ns / EDGE_NS * EDGE_NS;
-	struct mayfly_query query;
-	struct export_options options = {.query = &query, .window = true};
+	struct mayfly_query part;
+	struct export_options options = {.query = &part, .window = true};
 	enum push_done done;
 
 	if (info->snapshot_ns) {
@@ -102,18 +109,11 @@ static enum push_done window_to_collector(const struct push_to *p, const struct 
 			 "make windows of");
 		return PUSH_TRACE;
 	}
-	if (given->start_real_ns != info->start_real_ns)
-		*given = (struct window_given){info->start_real_ns, first_begin(p, info, end_ns)};
-	if (end_ns <= given->end_ns)
+	if (!next_part(p, info, ended, given, &part))
 		return PUSH_THERE;
-	mayfly_query_defaults(&query);
-	query.metric = MAYFLY_LIVE;
-	query.at_ns = ended ? MAYFLY_AT_END : end_ns;
-	query.from_ns = given->end_ns;
-	query.to_ns = ended ? INT64_MAX : end_ns;
 	done = to_collector(p, trace, &options, why);
 	if (done == PUSH_GOOD || done == PUSH_REFUSED)
-		given->end_ns = end_ns;
+		given->end_ns = ended ? info->duration_ns : part.to_ns;
 	return done;
 }
 

@@ -28,17 +28,6 @@ struct window_given {
 	int64_t end_ns;
 };
 
-enum push_done {
-	PUSH_GOOD,
-	PUSH_THERE,   /* there is nothing that it lacks */
-	PUSH_TRACE,   /* the trace cannot be pushed */
-	PUSH_AWAY,    /* the server cannot be had, or takes nothing now */
-	PUSH_REFUSED, /* the server does not take it, now or later */
-};
-
-/* On the last three, why[PUSH_WHY] is one line. */
-#define PUSH_WHY 600
-
 /* A whole trace. */
 enum push_done push_trace(const struct push_to *p, const struct mayfly_trace *trace, char *why);
 /* What the process has done since the last window. rss_bytes: at the trace's end, or 0. */

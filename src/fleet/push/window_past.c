@@ -7,21 +7,6 @@
 #include <stdlib.h>
 
 #include "base/array.h"
-#include "fleet/database/ask_rows.h"
-
-#define STATEMENT_BYTES 1024
-
-static enum clickhouse_failure not_as_asked(char *why)
-{
-	snprintf(why, CLICKHOUSE_WHY, "its answer has another form than was asked for");
-	return CLICKHOUSE_REFUSED;
-}
-
-static enum clickhouse_failure no_memory(char *why)
-{
-	snprintf(why, CLICKHOUSE_WHY, "out of memory");
-	return CLICKHOUSE_REFUSED;
-}
 
 static bool add_era(struct window_past *past, int64_t end_ns, double share)
 {
@@ -43,41 +28,34 @@ static bool take_era(void *past, struct row_binary *r)
 }
 
 /* The eras of a process whose windows have several shares. */
-static enum clickhouse_failure fetch_eras(struct clickhouse *c, const struct server_url *url,
-					  uint64_t process, struct window_past *past, char *why)
+static bool fetch_eras(struct clickhouse *c, uint64_t process, struct window_past *past)
 {
-	char statement[STATEMENT_BYTES];
-
-	snprintf(statement, sizeof(statement),
-		 "SELECT argMin(end_ns, push) AS e, argMin(share, push) FROM %s.windows WHERE "
-		 "process = %" PRIu64 " GROUP BY window ORDER BY e FORMAT RowBinary",
-		 url->database, process);
-	return ask_rows(c, statement, NULL, take_era, past, why);
+	return clickhouse_rows(
+	    c, NULL, take_era, past,
+	    "SELECT argMin(end_ns, push) AS e, argMin(share, push) FROM %s.windows WHERE "
+	    "process = %" PRIu64 " GROUP BY window ORDER BY e FORMAT RowBinary",
+	    c->url.database, process);
 }
 
-static enum clickhouse_failure fetch_end(struct clickhouse *c, const struct server_url *url,
-					 uint64_t process, struct window_past *past, char *why)
+static bool fetch_end(struct clickhouse *c, uint64_t process, struct window_past *past)
 {
-	char statement[STATEMENT_BYTES], *answer = NULL;
-	enum clickhouse_failure failure;
-	double least, most;
+	char *answer = clickhouse_text(
+	    c,
+	    "SELECT max(e), sum(s), sum(a), min(p), max(p) FROM (SELECT argMin(end_ns, push) "
+	    "AS e, argMin(samples, push) AS s, argMin(allocated_bytes, push) AS a, "
+	    "argMin(share, push) AS p FROM %s.windows WHERE process = %" PRIu64 " GROUP BY window)",
+	    c->url.database, process);
+	double least = 0, most = 0;
+	bool good =
+	    answer && (sscanf(answer, "%" SCNd64 " %" SCNu64 " %lf %lf %lf", &past->end_ns,
+			      &past->samples, &past->allocated_bytes, &least, &most) == 5 ||
+		       clickhouse_fail(c, "its answer has another form than was asked for"));
 
-	snprintf(statement, sizeof(statement),
-		 "SELECT max(e), sum(s), sum(a), min(p), max(p) FROM (SELECT argMin(end_ns, push) "
-		 "AS e, argMin(samples, push) AS s, argMin(allocated_bytes, push) AS a, "
-		 "argMin(share, push) AS p FROM %s.windows WHERE process = %" PRIu64
-		 " GROUP BY window)",
-		 url->database, process);
-	failure = clickhouse_run(c, statement, NULL, 0, &answer, NULL, why);
-	if (!failure && sscanf(answer, "%" SCNd64 " %" SCNu64 " %lf %lf %lf", &past->end_ns,
-			       &past->samples, &past->allocated_bytes, &least, &most) != 5)
-		failure = not_as_asked(why);
 	free(answer);
-	if (!failure && past->end_ns && least != most)
-		failure = fetch_eras(c, url, process, past, why);
-	else if (!failure && past->end_ns && !add_era(past, past->end_ns, most))
-		failure = no_memory(why);
-	return failure;
+	if (!good || !past->end_ns)
+		return good;
+	return least != most ? fetch_eras(c, process, past)
+			     : add_era(past, past->end_ns, most) || clickhouse_no_memory(c);
 }
 
 static bool take_row(void *context, struct row_binary *r)
@@ -100,32 +78,24 @@ static bool take_row(void *context, struct row_binary *r)
 	return true;
 }
 
-static enum clickhouse_failure fetch_stacks(struct clickhouse *c, const struct server_url *url,
-					    uint64_t process, struct window_past *past, char *why)
+static bool fetch_stacks(struct clickhouse *c, uint64_t process, struct window_past *past)
 {
-	char statement[STATEMENT_BYTES];
-
-	snprintf(statement, sizeof(statement),
-		 "SELECT stack, sum(allocated_bytes), sum(allocated_bytes_variance), "
-		 "sum(allocated_blocks), sum(allocated_blocks_variance), sum(allocated_samples) "
-		 "FROM %s.samples WHERE push IN (SELECT min(push) FROM %s.windows WHERE process = "
-		 "%" PRIu64 " GROUP BY window) GROUP BY stack FORMAT RowBinary",
-		 url->database, url->database, process);
-	return ask_rows(c, statement, NULL, take_row, past, why);
+	return clickhouse_rows(
+	    c, NULL, take_row, past,
+	    "SELECT stack, sum(allocated_bytes), sum(allocated_bytes_variance), "
+	    "sum(allocated_blocks), sum(allocated_blocks_variance), sum(allocated_samples) "
+	    "FROM %s.samples WHERE push IN (SELECT min(push) FROM %s.windows WHERE process = "
+	    "%" PRIu64 " GROUP BY window) GROUP BY stack FORMAT RowBinary",
+	    c->url.database, c->url.database, process);
 }
 
-enum clickhouse_failure window_past_fetch(struct clickhouse *c, const struct server_url *url,
-					  uint64_t process, struct window_past *past, char *why)
+bool window_past_fetch(struct clickhouse *c, uint64_t process, struct window_past *past)
 {
-	enum clickhouse_failure failure;
-
 	*past = (struct window_past){0};
-	failure = fetch_end(c, url, process, past, why);
-	if (!failure && past->end_ns)
-		failure = fetch_stacks(c, url, process, past, why);
-	if (failure)
-		window_past_free(past);
-	return failure;
+	if (fetch_end(c, process, past) && (!past->end_ns || fetch_stacks(c, process, past)))
+		return true;
+	window_past_free(past);
+	return false;
 }
 
 void window_past_free(struct window_past *past)

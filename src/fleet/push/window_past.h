@@ -33,9 +33,8 @@ struct window_past {
 	size_t room;
 };
 
-/* On a failure it is empty. */
-enum clickhouse_failure window_past_fetch(struct clickhouse *c, const struct server_url *url,
-					  uint64_t process, struct window_past *past, char *why);
+/* False: c->why, and it is empty. */
+bool window_past_fetch(struct clickhouse *c, uint64_t process, struct window_past *past);
 void window_past_free(struct window_past *past);
 
 #endif
