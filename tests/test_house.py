@@ -510,6 +510,22 @@ def functions_are_short():
 
 
 @case
+def the_map_names_files_that_exist():
+    """A file that moved, and that INTERNALS.md or CONTRIBUTING.md still has in its old place."""
+    files = {os.path.relpath(os.path.join(path, name), SOURCE)
+             for top in ("include", "src", "ocaml", "tests", "bench", "viewer/src", "scripts", "viewer")
+             for path, folders, names in os.walk(os.path.join(SOURCE, top)) for name in names
+             if "node_modules" not in path}
+    known = files | {os.path.basename(name) for name in files}
+    for document in ("doc/INTERNALS.md", "CONTRIBUTING.md"):
+        with open(os.path.join(SOURCE, document)) as file:
+            named = set(re.findall(r"`([\w./]+\.(?:c|h|hpp|py|mjs|tsx?))`", file.read()))
+        check(len(named) > 5 or document != "doc/INTERNALS.md", named)
+        same([name for name in sorted(named)
+              if name not in known and not any(one.endswith("/" + name) for one in files)], [], document)
+
+
+@case
 def the_page_has_each_grouping():
     """A key of --by without a table on the page would show nowhere that it is missing."""
     found = {}

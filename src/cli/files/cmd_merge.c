@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mayfly merge: many traces as one. trace/merge.h does it; this opens and closes files. */
+/* mayfly merge: many traces as one. trace/rewrite/merge.h does it; this opens and closes files. */
 #include "cli/cli.h"
 #include "cli/input/open_trace.h"
 #include "cli/option_table.h"
