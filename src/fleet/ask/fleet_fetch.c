@@ -480,8 +480,8 @@ static bool describe(struct fetch *f, const char *name)
 	t->program = recording_string(t, name, strlen(name));
 	return !import_describe(
 		   t, "",
-		   "the %s of %llu process%s of %llu host%s: allocated %.4g MB ±%.2g, live at "
-		   "%s %.4g MB ±%.2g",
+		   "the %s of %llu process%s of %llu host%s: allocated %.4g MiB ±%.2g, live at "
+		   "%s %.4g MiB ±%.2g",
 		   f->processes == 1 ? "sum" : "mean", w->processes, w->processes == 1 ? "" : "es",
 		   w->hosts, w->hosts == 1 ? "" : "s", f->bytes[ERROR_ALLOCATED] / 0x1p20,
 		   within(f, ERROR_ALLOCATED) / 0x1p20,

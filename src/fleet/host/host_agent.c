@@ -284,7 +284,7 @@ static bool push_waiting(struct host *h, int64_t now)
 	turn = waiting ? host_turns(waiting, count) : NULL;
 	free(waiting);
 	for (size_t i = 0; turn && i < count; i++) {
-		if (h->push.said.away)
+		if (h->push.away)
 			break;
 		h->more = now_ns() - now > TICK_PUSHES_NS;
 		if (h->more)
@@ -329,7 +329,7 @@ static void say_status(struct host *h)
 		strftime(at, sizeof(at), "%H:%M:%S", &tm);
 	snprintf(status, sizeof(status),
 		 "%zu processes, of which %zu are recorded now; latest push: %s%s", known, on, at,
-		 h->push.said.away ? "; the database is away" : "");
+		 h->push.away ? "; the database is away" : "");
 	if (strcmp(status, h->status) != 0)
 		notify("STATUS=%s", status);
 	strcpy(h->status, status);
@@ -342,8 +342,8 @@ static void push_all(struct host *h, int64_t most_ns, uid_t but)
 	struct host_process **turn = host_turns(h->process, h->count);
 	int64_t begun = now_ns();
 
-	h->push.said.away = h->cut = false;
-	for (size_t i = 0; turn && i < h->count && !h->push.said.away; i++) {
+	h->push.away = h->cut = false;
+	for (size_t i = 0; turn && i < h->count && !h->push.away; i++) {
 		struct host_process *p = turn[i];
 
 		h->cut |= now_ns() - begun > most_ns;
@@ -357,7 +357,7 @@ static void push_all(struct host *h, int64_t most_ns, uid_t but)
 	if (!turn)
 		cli_error("out of memory");
 	free(turn);
-	if (!h->push.said.away)
+	if (!h->push.away)
 		h->pushed_real_ns = clock_ns(CLOCK_REALTIME);
 }
 
@@ -436,7 +436,7 @@ static bool work(struct host *h, const struct host_agent *a)
 	h->next_tick_ns = 0;
 	tick(h); /* switches off */
 	push_all(h, LAST_PUSHES_NS, getuid());
-	return !h->push.said.away;
+	return !h->push.away;
 }
 
 /* A descriptor for each process. */

@@ -159,11 +159,16 @@ static enum push_done push_sight(struct host_push *h, const struct host_process 
 	return done;
 }
 
+/* Says it once, until a push succeeds again. */
+static void get_away(struct host_push *h, const char *why)
+{
+	push_say_away(&h->said, &h->to.url, why, false);
+	h->away = true;
+}
+
 static bool check_tables(struct host_push *h)
 {
 	h->checked = h->checked || fleet_schema_check(h->to.c);
-	if (!h->checked)
-		push_say_away(&h->said, &h->to.url, h->to.c->why, false);
 	return h->checked;
 }
 
@@ -209,8 +214,7 @@ void host_push(struct host_push *h, struct host_process *p, const struct host_co
 		break;
 	case PUSH_AWAY:
 	case PUSH_REFUSED:
-		if (h->checked)
-			push_say_away(&h->said, &h->to.url, why, false);
+		get_away(h, h->checked ? why : h->to.c->why);
 		break;
 	}
 	live_trace_close(&s.trace);

@@ -22,6 +22,7 @@ struct host_session {
 struct host_push {
 	struct push_to to; /* its service, labels and share are each process's */
 	struct push_said said;
+	bool away;    /* since this was last set to false, the database has not answered */
 	bool checked; /* the tables have the right version */
 	struct host_session session[HOST_SESSIONS];
 	uint64_t uses;

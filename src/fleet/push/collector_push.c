@@ -281,7 +281,7 @@ enum push_done collector_push(struct collector *f, const struct mayfly_trace *tr
 	if (!address)
 		snprintf(why, PUSH_WHY, "%s", mayfly_error_text(error ? error : MAYFLY_E_MEMORY));
 	else if (otlp && body.used > OTLP_MOST)
-		snprintf(why, PUSH_WHY, "is a profile of %zu MB, and servers take 64 MB",
+		snprintf(why, PUSH_WHY, "is a profile of %zu MiB, and servers take 64 MiB",
 			 body.used >> 20);
 	else
 		failure = post(f, &request, why);
