@@ -80,6 +80,56 @@ def suppressions(*lines, name="list"):
     return path
 
 
+RECURSIVE = r"""
+#include <stdlib.h>
+#define KEEP __asm__ volatile("" ::: "memory")
+void *volatile sink;
+__attribute__((noinline)) void lose(void) { sink = malloc(1000); KEEP; }
+void odd(int depth);
+__attribute__((noinline)) void even(int depth) { if (depth) odd(depth - 1); else lose(); KEEP; }
+__attribute__((noinline)) void odd(int depth) { even(depth - 1); KEEP; }
+__attribute__((noinline)) void visit(int depth)
+{
+	if (!depth)
+		lose();
+	else if (depth % 3)
+		visit(depth - 1);
+	else {
+		visit(depth - 1);
+		KEEP;
+	}
+	KEEP;
+}
+int main(void)
+{
+	for (int i = 0; i < 300; i++) {
+		visit(1 + i);
+		even(2 + 2 * (i % 50));
+	}
+	return 0;
+}
+"""
+
+
+@case
+def recursion_is_folded():
+    """Equal leaks at 300 depths are one row; --all-frames has each depth."""
+    source, path = folder / "recursive.c", folder / "recursive.mayfly"
+    with open(source, "w") as file:
+        file.write(RECURSIVE)
+    same(run(["gcc", *FLAGS, "-o", folder / "recursive", source]).code, 0)
+    same(record([folder / "recursive"], path, "-x").code, 0)
+    rows = json.loads(leaks("--json", path).out)["rows"]
+    found = {tuple((place["function"], place["recursive"]) for place in row["stack"]):
+             row["self"]["blocks"]["estimate"] for row in rows}
+    same(found, {(("lose", False), ("visit", True), ("main", False)): 300,
+                 (("lose", False), ("even", False), ("odd", True), ("even", False), ("main", False)): 300}, "stacks")
+    text = leaks(path).out.decode()
+    check(re.search(r"visit +\S*recursive\.c:\d+ \(recursive\)", text), text)
+    every = json.loads(leaks("--json", "--all-frames", path).out)["rows"]
+    check(len(every) >= 300 and not any(place["recursive"] for row in every for place in row["stack"]), len(every))
+
+
 @case
 def what_was_never_freed():
     same(sites(json.loads(leaks("--json", trace()).out)), LEAKED)

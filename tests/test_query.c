@@ -432,6 +432,59 @@ static bool has_code(const struct lines *s)
 	return false;
 }
 
+static bool same_turn(const struct line *a, const struct line *b)
+{
+	if (a->place.kind != b->place.kind || strcmp(a->place.function, b->place.function) != 0 ||
+	    strcmp(a->place.module, b->place.module) != 0)
+		return false;
+	return (a->place.kind == MAYFLY_FRAME_CODE && *a->place.function) ||
+	       (a->place.address == b->place.address && a->place.inlined == b->place.inlined &&
+		a->place.line == b->place.line && strcmp(a->place.file, b->place.file) == 0);
+}
+
+/* The key of count lines, the last one first. */
+static void stack_key(char *key, size_t size, const struct line *line, size_t count)
+{
+	size_t used = 0;
+
+	*key = 0;
+	while (count-- > 0) {
+		print_place(key + used, size - used, &line[count].place);
+		used += strlen(key + used);
+	}
+}
+
+/* With recursion folded: from the root on, a turn of up to 8 functions takes the place of one like
+ * it before it. All stacks on the way call the block. */
+static void refer_folded(const struct mayfly_trace *trace, const struct lines *s,
+			 const struct block *b)
+{
+	static struct line line[512];
+	char key[20000];
+	size_t count = 0, turn, i;
+
+	for (size_t at = s->count; at-- > 0;) {
+		line[count++] = s->line[at];
+		for (turn = 1; turn <= 8 && 2 * turn <= count; turn++) {
+			for (i = 1; i <= turn; i++)
+				if (!same_turn(&line[count - i], &line[count - turn - i]))
+					break;
+			if (i > turn)
+				break;
+		}
+		if (turn <= 8 && 2 * turn <= count) {
+			memmove(&line[count - 2 * turn], &line[count - turn], turn * sizeof(*line));
+			count -= turn;
+		}
+		for (i = 1; i <= count; i++) {
+			stack_key(key, sizeof(key), line, i);
+			add_total(trace, key, b);
+		}
+	}
+	stack_key(key, sizeof(key), line, count);
+	add(trace, &row_of(key)->self, b);
+}
+
 static void refer_block(const struct mayfly_trace *trace, const struct mayfly_query *q,
 			const struct block *b)
 {
@@ -457,6 +510,10 @@ static void refer_block(const struct mayfly_trace *trace, const struct mayfly_qu
 		p->function = s.hidden ? "[hidden]" : "[no stack]";
 		if (q->by == MAYFLY_BY_MODULE)
 			p->module = p->function;
+	}
+	if (q->by == MAYFLY_BY_STACK && q->fold_recursion) {
+		refer_folded(trace, &s, b);
+		return;
 	}
 	if (q->by == MAYFLY_BY_STACK) {
 		size_t used = 0;
@@ -644,7 +701,7 @@ static void compare_as(const struct mayfly_trace *trace, const struct history *h
 	}
 	adding_counts = true;
 	adding_moments = 0;
-	if (q->by == MAYFLY_BY_STACK)
+	if (q->by == MAYFLY_BY_STACK && !q->fold_recursion)
 		refer_stack_totals();
 	drop_empty_rows(q);
 	error = mayfly_query_run(other, asked, &result);
@@ -708,6 +765,9 @@ static void test_questions(void)
 				struct mayfly_query q = random_query(mayfly_trace_info(o.trace));
 
 				compare(o.trace, &h, &q, seed);
+				q.fold_recursion = q.by == MAYFLY_BY_STACK;
+				if (q.fold_recursion)
+					compare(o.trace, &h, &q, seed);
 			}
 		}
 		free_history(&h);

@@ -569,9 +569,12 @@ struct mayfly_query {
 	uint32_t heaps;
 	const char *label_key;	   /* BY_LABEL */
 	struct mayfly_match label; /* keep blocks with a matching "key=value" */
-	size_t stack_rows;    /* BY_STACK: the most rows to return, as large traces have very many
+	size_t stack_rows; /* BY_STACK: the most rows to return, as large traces have very many
 			      stacks; 0: all */
-	uint64_t reserved[8]; /* 0 */
+	/* BY_STACK: functions that call themselves, directly or through up to seven others, stand once
+	 * (mayfly_place.recursive), so that stacks that differ only in the depth are one row. */
+	bool fold_recursion;
+	uint64_t reserved[7]; /* 0 */
 };
 
 /* All of the above set to "everything", metric PEAK, by FUNCTION, sort SELF. */
@@ -600,6 +603,7 @@ struct mayfly_place { /* one line of a printed stack */
 	uint64_t address; /* of the frame, for places without a function */
 	uint32_t kind;	  /* enum mayfly_frame_kind */
 	bool inlined;
+	bool recursive; /* it and what it calls itself through stand for any depth */
 	uint32_t first_char, last_char; /* as in struct mayfly_location */
 };
 

@@ -81,6 +81,7 @@ static void put_place(struct json *j, const struct mayfly_place *place)
 	json_unsigned_or_null(j, "last_char", characters, place->last_char);
 	json_text_or_null(j, "module", place->module);
 	json_bool(j, "inlined", place->inlined);
+	json_bool(j, "recursive", place->recursive);
 	json_end(j);
 }
 

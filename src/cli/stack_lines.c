@@ -11,7 +11,7 @@ static void write_place(FILE *to, const struct output *o, const struct mayfly_pl
 {
 	char name[NAME_BYTES], fitted[NAME_BYTES], location[NAME_BYTES], shown[NAME_BYTES];
 	size_t room = (size_t)o->width - STACK_INDENT, used = 0;
-	const char *inlined = place->inlined ? " (inlined)" : "";
+	const char *mark = place->recursive ? " (recursive)" : place->inlined ? " (inlined)" : "";
 
 	place_name(name, sizeof(name), place);
 	location[0] = 0;
@@ -27,7 +27,7 @@ static void write_place(FILE *to, const struct output *o, const struct mayfly_pl
 	place_fit(shown, sizeof(shown), o, location, room / 2);
 	if (*shown)
 		used += 2 + text_columns(shown);
-	used += strlen(inlined);
+	used += strlen(mark);
 	fprintf(to, "%*s", STACK_INDENT, "");
 	write_styled(to, o, place->kind == MAYFLY_FRAME_CODE ? STYLE_PLAIN : STYLE_NOTE,
 		     name_fit(fitted, sizeof(fitted), o, name, room > used ? room - used : 1));
@@ -35,7 +35,7 @@ static void write_place(FILE *to, const struct output *o, const struct mayfly_pl
 		fputs("  ", to);
 		write_styled(to, o, STYLE_DIM, shown);
 	}
-	write_styled(to, o, STYLE_DIM, inlined);
+	write_styled(to, o, STYLE_DIM, mark);
 	fputc('\n', to);
 }
 

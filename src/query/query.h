@@ -111,8 +111,10 @@ struct group {
 
 /* A printed stack at which blocks were allocated; its sums are in query_state.stack_sums. */
 struct stack {
-	uint64_t hash;	  /* of its places; identifies the stack */
-	uint32_t node;	  /* the first node with this stack; leads to the places */
+	uint64_t hash;	/* of its places; identifies the stack */
+	uint32_t node;	/* the first node with this stack */
+	uint32_t shown; /* the first that leads to the places, with recursion if there is any */
+	bool recurs;
 	uint32_t special; /* the only place if no code is left, else NONE */
 };
 
@@ -530,12 +532,37 @@ bool strata_next_pair(const struct query_state *s, size_t *at, struct strata_pai
 /* A node on the way from the root to the current node. */
 struct level {
 	const struct frame_spots *frame;
-	uint64_t hash; /* of the printed stack up to here */
+	uint32_t top;	   /* cell of the printed stack up to here; NONE: it is empty */
+	size_t first_cell; /* its own ones are from here on */
 	uint32_t node;
 	uint32_t leaf; /* group of the blocks allocated here; NONE: all places are hidden */
 	bool has_code;
 	struct kept_place kept;
 };
+
+/* ---- stack_cells.c ---- */
+
+struct stack_cell {
+	uint64_t hash;	 /* of the stack up to here */
+	uint32_t before; /* the next cell towards the root; NONE: there is none */
+	uint32_t place;
+	bool recursive; /* the place ends a turn that stands for several */
+	bool recurs;	/* this place or one before it */
+};
+
+struct stack_cells {
+	struct stack_cell *cell;
+	size_t count, room;
+	uint32_t *node; /* of stack_cells_of() */
+	size_t nodes;
+};
+
+/* Adds a place at the leaf of the stack that ends with the cell *top. False: s->error. */
+bool stack_cells_push(struct query_state *s, struct stack_cells *c, uint32_t *top, uint32_t place);
+/* The printed stack of a node, instead of what c had. False: s->error. */
+bool stack_cells_of(struct query_state *s, struct stack_cells *c, uint32_t node, uint32_t *top);
+size_t stack_cells_length(const struct stack_cells *c, uint32_t top);
+void stack_cells_free(struct stack_cells *c);
 
 struct tree_walk {
 	struct query_state *s;
@@ -544,7 +571,8 @@ struct tree_walk {
 	void (*leave)(struct tree_walk *w); /* or NULL */
 	void *context;
 	struct level *level; /* [depth] is the current node, [0] the root */
-	struct sums below;   /* [k]: the sum that callbacks collect for level k */
+	struct stack_cells cells;
+	struct sums below; /* [k]: the sum that callbacks collect for level k */
 	size_t depth;
 };
 

@@ -375,73 +375,74 @@ static bool rows_sort_rows(struct ranking *r)
 
 /* ---- stacks ---- */
 
-/* The number of places of a stack, from a node to the root. */
-static size_t count_places(struct query_state *s, uint32_t node)
-{
-	size_t count = 0;
-
-	for (; node; node = s->trace->node[node].parent) {
-		const struct frame_spots *f = query_node_frame(s, node);
-
-		count += f ? f->count : 0;
-	}
-	return count;
-}
-
-static size_t stack_length(struct query_state *s, uint32_t stack)
-{
-	return s->stack[stack].special == NONE ? count_places(s, s->stack[stack].node) : 1;
-}
-
 /* Copies a stack, leaf first, at most `limit` places; a mark stands for places that were cut. */
-static size_t copy_stack(struct query_state *s, struct mayfly_place *place, uint32_t stack,
-			 size_t limit)
+static size_t copy_stack(const struct query_state *s, struct mayfly_place *place,
+			 const struct stack_cells *c, uint32_t top, size_t limit)
 {
-	size_t length = stack_length(s, stack), count = 0;
+	size_t length = stack_cells_length(c, top), count = 0;
 
-	if (s->stack[stack].special != NONE) {
-		place[0] = query_place(s, &s->group[s->stack[stack].special]);
-		return 1;
-	}
-	for (uint32_t node = s->stack[stack].node; node; node = s->trace->node[node].parent) {
-		const struct frame_spots *f = query_node_frame(s, node);
-
-		for (uint32_t i = 0; f && i < f->count; i++) {
-			if (count + 1 >= limit && length - count > 1) {
-				place[count] = (struct mayfly_place){
-				    .function = "",
-				    .file = "",
-				    .module = "",
-				    .kind = MAYFLY_FRAME_ELIDED,
-				    .address = length - count,
-				};
-				return count + 1;
-			}
-			place[count++] = query_place(s, &s->group[s->spot[f->first + i]]);
+	for (; top != NONE; top = c->cell[top].before) {
+		if (count + 1 >= limit && length - count > 1) {
+			place[count] = (struct mayfly_place){.function = "",
+							     .file = "",
+							     .module = "",
+							     .kind = MAYFLY_FRAME_ELIDED,
+							     .address = length - count};
+			count++;
+			break;
 		}
+		place[count] = query_place(s, &s->group[c->cell[top].place]);
+		place[count++].recursive = c->cell[top].recursive;
 	}
 	return count;
+}
+
+static bool stack_cells_of_row(struct query_state *s, struct stack_cells *c, uint32_t number,
+			       uint32_t *top)
+{
+	const struct stack *stack = &s->stack[number];
+
+	if (stack->special == NONE)
+		return stack_cells_of(s, c, stack->shown, top);
+	c->count = 0;
+	*top = NONE;
+	return stack_cells_push(s, c, top, stack->special);
+}
+
+/* The rows' stacks one after the other, or with place == NULL the number of all their places. False:
+ * s->error. */
+static bool fill_stacks(struct ranking *r, struct mayfly_place *place, size_t limit, size_t *places)
+{
+	struct stack_cells c = {0};
+	uint32_t top;
+	size_t i;
+
+	for (i = 0; i < r->rows && stack_cells_of_row(r->s, &c, r->s->ranked[i], &top); i++) {
+		if (!place) {
+			*places += stack_cells_length(&c, top);
+			continue;
+		}
+		r->row[i].stack = place;
+		r->row[i].stack_length = copy_stack(r->s, place, &c, top, limit);
+		place += r->row[i].stack_length;
+	}
+	stack_cells_free(&c);
+	return i == r->rows;
 }
 
 static bool make_stacks(struct ranking *r)
 {
-	struct query_state *s = r->s;
 	size_t places = 0, limit = SIZE_MAX;
 	struct mayfly_place *place;
 
-	for (size_t i = 0; i < r->rows; i++)
-		places += stack_length(s, s->ranked[i]);
+	if (!fill_stacks(r, NULL, limit, &places))
+		return false;
 	if (places > MAX_STACK_PLACES) {
 		limit = MAX_STACK_PLACES / r->rows + 2;
 		places = r->rows * limit;
 	}
-	place = answer_array(s, r->a, places, sizeof(*place));
-	for (size_t i = 0; place && i < r->rows; i++) {
-		r->row[i].stack = place;
-		r->row[i].stack_length = copy_stack(s, place, s->ranked[i], limit);
-		place += r->row[i].stack_length;
-	}
-	return place != NULL;
+	place = answer_array(r->s, r->a, places, sizeof(*place));
+	return place && fill_stacks(r, place, limit, NULL);
 }
 
 /* The row of an unknown function has a stack of one place: its frame. */

@@ -39,22 +39,19 @@ struct lists {
 static bool list_way(struct tree_walk *w, struct lists *lists)
 {
 	struct query_state *s = w->s;
-	const struct frame_spots *f = w->level[w->depth].frame;
-	uint64_t hash = w->depth ? w->level[w->depth - 1].hash : 0;
+	const struct level *l = &w->level[w->depth];
+	const struct frame_spots *f = l->frame;
 	uint32_t list = w->depth ? lists->way[w->depth - 1] : NONE;
 
 	if (!array_reserve(&lists->way, &lists->room, w->depth, sizeof(*lists->way)))
 		return query_fail(s, MAYFLY_E_MEMORY);
-	for (uint32_t i = f->count; i-- > 0;) {
-		uint32_t source = s->spot[f->first + i];
-
-		if (s->query->by == MAYFLY_BY_STACK) {
-			hash = query_push(hash, source);
-			source = query_find_stack(s, hash);
-		}
-		if (!extend(s, lists->r, &list, shown_row_of(lists->r, source)))
+	for (size_t i = l->first_cell; i < w->cells.count; i++)
+		if (!extend(s, lists->r, &list,
+			    shown_row_of(lists->r, query_find_stack(s, w->cells.cell[i].hash))))
 			return false;
-	}
+	for (uint32_t i = s->query->by == MAYFLY_BY_STACK ? 0 : f->count; i-- > 0;)
+		if (!extend(s, lists->r, &list, shown_row_of(lists->r, s->spot[f->first + i])))
+			return false;
 	lists->way[w->depth] = list;
 	return true;
 }

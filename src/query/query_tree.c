@@ -129,13 +129,15 @@ static bool tree_enter(struct tree_walk *w, uint32_t node)
 	const struct level *parent = &w->level[w->depth];
 	struct level *l = &w->level[w->depth + 1];
 	const struct frame_spots *f = query_node_frame(s, node);
+	bool by_stack = s->query->by == MAYFLY_BY_STACK;
 
 	if (!f)
 		return false;
 	w->depth++;
 	*l = (struct level){
 	    .frame = f,
-	    .hash = parent->hash,
+	    .top = parent->top,
+	    .first_cell = w->cells.count,
 	    .node = node,
 	    .leaf = f->count ? s->spot[f->first] : parent->leaf,
 	    .has_code = parent->has_code || f->has_code,
@@ -147,8 +149,9 @@ static bool tree_enter(struct tree_walk *w, uint32_t node)
 		l->kept.frame = s->trace->node[node].frame;
 		l->kept.location = f->folded_place;
 	}
-	for (uint32_t i = f->count; i-- > 0;)
-		l->hash = query_push(l->hash, s->spot[f->first + i]);
+	for (uint32_t i = by_stack ? f->count : 0; i-- > 0;)
+		if (!stack_cells_push(s, &w->cells, &l->top, s->spot[f->first + i]))
+			return false;
 	query_sum_clear(s, &w->below, w->depth);
 	return w->enter(w);
 }
@@ -158,6 +161,7 @@ static void leave(struct tree_walk *w)
 	if (w->leave)
 		w->leave(w);
 	query_sum_add(w->s, &w->below, w->depth - 1, &w->below, w->depth);
+	w->cells.count = w->level[w->depth].first_cell;
 	w->depth--;
 }
 
@@ -232,15 +236,17 @@ static bool walk_once(struct tree_walk *w, struct routes *r)
 	w->level = NULL;
 	w->below = (struct sums){0};
 	w->depth = r->depth = 0;
+	w->cells = (struct stack_cells){0};
 	done = reserve_depth(w, r, 1);
 	if (done) {
-		w->level[0] = (struct level){.frame = &no_spots, .leaf = NONE};
+		w->level[0] = (struct level){.frame = &no_spots, .top = NONE, .leaf = NONE};
 		query_sum_clear(w->s, &w->below, 0);
 		done = w->enter(w) && walk_routes(w, r);
 	}
 	if (done && w->leave)
 		w->leave(w);
 	free(w->level);
+	stack_cells_free(&w->cells);
 	query_sums_free(&w->below);
 	return done;
 }
@@ -274,22 +280,17 @@ static bool add_own(struct tree_walk *w, uint32_t sum)
 	return true;
 }
 
-/* times: for each group its number of places between the root and the current node. */
+/* times: for each group or stack, how often it is between the root and the current node. */
 struct on_way {
 	uint32_t *times;
 	size_t room;
 };
 
-static bool tree_make_room(struct query_state *s, struct on_way *way)
+static bool make_room(struct query_state *s, struct on_way *way, size_t rows)
 {
-	size_t before = way->room;
-
-	if (s->group_key.count <= before)
-		return true;
-	if (!array_reserve(&way->times, &way->room, s->group_key.count, sizeof(*way->times)))
-		return query_fail(s, MAYFLY_E_MEMORY);
-	memset(way->times + before, 0, (way->room - before) * sizeof(*way->times));
-	return true;
+	return !rows ||
+	       array_reserve_filled(&way->times, &way->room, rows - 1, sizeof(*way->times), 0) ||
+	       query_fail(s, MAYFLY_E_MEMORY);
 }
 
 static bool enter_groups(struct tree_walk *w)
@@ -299,7 +300,7 @@ static bool enter_groups(struct tree_walk *w)
 	const struct level *l = &w->level[w->depth];
 	uint32_t sum = query_summed(s, l->node);
 
-	if (!tree_make_room(s, way))
+	if (!make_room(s, way, s->group_key.count))
 		return false;
 	for (uint32_t i = 0; i < l->frame->count; i++)
 		way->times[s->spot[l->frame->first + i]]++;
@@ -385,20 +386,28 @@ static bool grow_stacks(struct query_state *s)
 }
 
 /* The number of a stack, created if missing. NONE: out of memory. */
-static uint32_t stack_of(struct query_state *s, uint64_t hash, uint32_t node, uint32_t special)
+static uint32_t stack_of(struct query_state *s, uint64_t hash, const struct stack *fresh)
 {
 	uint32_t number = query_find_stack(s, hash);
 
 	if (number != NONE) {
-		if (node < s->stack[number].node) {
-			s->stack[number].node = node;
-			s->stack[number].special = special;
+		struct stack *known = &s->stack[number];
+
+		if (fresh->recurs > known->recurs ||
+		    (fresh->recurs == known->recurs && fresh->node < known->shown)) {
+			known->shown = fresh->node;
+			known->recurs = fresh->recurs;
+		}
+		if (fresh->node < known->node) {
+			known->node = fresh->node;
+			known->special = fresh->special;
 		}
 		return number;
 	}
 	if (!grow_stacks(s))
 		return NONE;
-	s->stack[s->stacks] = (struct stack){hash, node, special};
+	s->stack[s->stacks] = *fresh;
+	s->stack[s->stacks].hash = hash;
 	query_sum_clear(s, &s->stack_sums, 2 * s->stacks);
 	query_sum_clear(s, &s->stack_sums, 2 * s->stacks + 1);
 	place_stack(s, s->stacks++);
@@ -416,6 +425,11 @@ static bool special_place(struct query_state *s, const struct level *l, uint32_t
 	return *place != NONE;
 }
 
+static uint64_t level_hash(const struct tree_walk *w, const struct level *l)
+{
+	return l->top == NONE ? 0 : w->cells.cell[l->top].hash;
+}
+
 /* The first walk finds all stacks and their own sums. */
 static bool find_stacks(struct tree_walk *w)
 {
@@ -429,7 +443,11 @@ static bool find_stacks(struct tree_walk *w)
 		return true;
 	if (!special_place(s, l, &special))
 		return false;
-	stack = stack_of(s, special == NONE ? l->hash : query_push(0, special), l->node, special);
+	stack = stack_of(s, special == NONE ? level_hash(w, l) : query_push(0, special),
+			 &(struct stack){.node = l->node,
+					 .shown = l->node,
+					 .special = special,
+					 .recurs = l->top != NONE && w->cells.cell[l->top].recurs});
 	if (stack == NONE)
 		return false;
 	query_sum_add(s, &s->stack_sums, 2 * (size_t)stack, &s->sum, sum);
@@ -442,9 +460,18 @@ static bool find_stacks(struct tree_walk *w)
 static bool enter_totals(struct tree_walk *w)
 {
 	struct query_state *s = w->s;
+	struct on_way *way = w->context;
 	const struct level *l = &w->level[w->depth];
 	uint32_t sum = query_summed(s, l->node), special;
 
+	if (!make_room(s, way, s->stacks))
+		return false;
+	for (size_t i = l->first_cell; i < w->cells.count; i++) {
+		uint32_t stack = query_find_stack(s, w->cells.cell[i].hash);
+
+		if (stack != NONE)
+			way->times[stack]++;
+	}
 	if (sum == NONE)
 		return true;
 	if (!special_place(s, l, &special))
@@ -457,15 +484,12 @@ static bool enter_totals(struct tree_walk *w)
 static void leave_totals(struct tree_walk *w)
 {
 	struct query_state *s = w->s;
-	const struct frame_spots *f = w->level[w->depth].frame;
-	uint64_t hash = w->depth ? w->level[w->depth - 1].hash : 0;
+	struct on_way *way = w->context;
 
-	for (uint32_t i = f->count; i-- > 0;) {
-		uint32_t stack;
+	for (size_t i = w->level[w->depth].first_cell; i < w->cells.count; i++) {
+		uint32_t stack = query_find_stack(s, w->cells.cell[i].hash);
 
-		hash = query_push(hash, s->spot[f->first + i]);
-		stack = query_find_stack(s, hash);
-		if (stack != NONE)
+		if (stack != NONE && --way->times[stack] == 0)
 			query_sum_add(s, &s->stack_sums, 2 * (size_t)stack + 1, &w->below,
 				      w->depth);
 	}
@@ -473,12 +497,15 @@ static void leave_totals(struct tree_walk *w)
 
 static bool make_stacks(struct query_state *s)
 {
+	struct on_way way = {0};
 	struct tree_walk walk[2] = {
 	    {.s = s, .enter = find_stacks},
-	    {.s = s, .enter = enter_totals, .leave = leave_totals},
+	    {.s = s, .enter = enter_totals, .leave = leave_totals, .context = &way},
 	};
+	bool done = query_walk(walk, 2);
 
-	return query_walk(walk, 2);
+	free(way.times);
+	return done;
 }
 
 /* ---- threads and classes: a slot is a row ---- */
@@ -520,7 +547,7 @@ bool query_own(struct tree_walk *w, uint32_t *source, bool *special)
 		if (!special_place(s, l, &place))
 			return false;
 		*special = place != NONE;
-		*source = query_find_stack(s, *special ? query_push(0, place) : l->hash);
+		*source = query_find_stack(s, *special ? query_push(0, place) : level_hash(w, l));
 		return true;
 	}
 	*special = l->leaf == NONE;

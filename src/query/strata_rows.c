@@ -19,6 +19,20 @@ static bool push_place(struct query_state *s, struct query_path *p, uint32_t pla
 	return true;
 }
 
+/* The places as the row of the node has them. */
+static bool fold_path(struct query_state *s, struct query_path *p, uint32_t node)
+{
+	struct stack_cells c = {0};
+	uint32_t top;
+	bool done = stack_cells_of(s, &c, node, &top);
+
+	p->places = 0;
+	for (; done && top != NONE; top = c.cell[top].before)
+		done = push_place(s, p, c.cell[top].place);
+	stack_cells_free(&c);
+	return done;
+}
+
 /* As tree_enter() and special_place() see the node. */
 bool query_find_path(struct query_state *s, struct query_path *p, uint32_t node)
 {
@@ -44,7 +58,7 @@ bool query_find_path(struct query_state *s, struct query_path *p, uint32_t node)
 	}
 	p->special = p->places == 0 || (by_stack && !has_code && kept.hides);
 	if (!p->special)
-		return true;
+		return !by_stack || !s->query->fold_recursion || fold_path(s, p, node);
 	p->places = 0;
 	return push_place(s, p, query_special_group(s, &kept));
 }
