@@ -326,6 +326,11 @@ def report(trace, *options):
     return as_json("report", "--json", *options, trace)
 
 
+def unfolded(trace, *options):
+    """The same without folding libraries into their callers, as exports have their stacks."""
+    return report(trace, "--mine", os.path.join(SOURCE, "tests", "all_is_mine"), *options)
+
+
 def sane(trace, samples=1, allow_drops=False):
     """Checks that a trace holds together; returns its info."""
     check(os.path.exists(trace), "no trace", trace)

@@ -78,7 +78,7 @@ def rust():
     with Folder() as here:
         trace, _ = recorded(here, [demo], "-x")
         rows = {row["function"]: row for row in
-                report(trace, "--metric", "leaked", "--by", "function", "--own-frames")["rows"]}
+                report(trace, "--metric", "leaked", "--by", "function")["rows"]}
         kept = rows["demo::keep_pages"]["total"]
         same([kept["bytes"]["estimate"], kept["blocks"]["estimate"]],
              [3000 * 4096 + 3000 * 8, 3001], "pages that are kept")

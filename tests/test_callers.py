@@ -184,7 +184,7 @@ def of_rules():
         with open(rules, "w") as file:
             file.write(text)
         report(command)
-        return run([MAYFLY, "report", "--json", "--own-frames", *options, folder / "callers.mayfly"],
+        return run([MAYFLY, "report", "--json", *options, folder / "callers.mayfly"],
                    env=plain(**environment))
 
     def functions(result):

@@ -325,14 +325,14 @@ def tree_in_the_terminal():
         trace = here / "t.mayfly"
         check(record([program("recursive"), "60"], trace, "--exact").code == 0)
         whole = Tree(trace, metric="allocated", recursion=1)
-        got = nested(report(trace, "--by", "tree", "--own-frames", "--metric", "allocated",
+        got = nested(report(trace, "--by", "tree", "--metric", "allocated",
                             "--top", "0")["tree"])
         same({p: t for p, (_, t) in got.items()}, whole.sums("total"), "all nodes")
-        got = nested(report(trace, "--by", "tree", "--own-frames", "--metric", "allocated")["tree"])
+        got = nested(report(trace, "--by", "tree", "--metric", "allocated")["tree"])
         least = Tree(trace, metric="allocated", recursion=1, least=.01)
         same({p: t for p, (_, t) in got.items()}, least.sums("total"), "pruned")
         for top in (1, 5, 12):
-            got = nested(report(trace, "--by", "tree", "--own-frames", "--metric", "allocated",
+            got = nested(report(trace, "--by", "tree", "--metric", "allocated",
                                 "--top", str(top))["tree"])
             shown = [p for p in got if p and "smaller)" not in p[-1]]
             check(min(top, whole.nodes - 1) <= len(shown) < top + 6, len(shown), "nodes of --top", top)

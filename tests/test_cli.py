@@ -85,6 +85,28 @@ def help_of(command):
     same(mayfly("help", command).text, text, "mayfly help " + command)
     same(mayfly(command, "-h").text, text, "mayfly %s -h" % command)
     check(max(map(columns, text.splitlines())) <= 92, "a line is too long")
+    check(len(text.splitlines()) <= HELP_LINES, "longer than a screen", text)
+    whole = mayfly(command, "--help", "--all").text
+    more = re.search(r"--help --all lists (\d+) more options", text)
+    same(len(OPTION.findall(whole)) - len(OPTION.findall(text)), int(more[1]) if more else 0, "rare options")
+    same(mayfly("help", command, "--all").text, whole, "mayfly help %s --all" % command)
+
+
+@case
+def not_too_many_options():
+    """Who wants another one takes one away that has one right answer, or says why more are needed."""
+    options = sum(len(OPTION.findall(mayfly(command, "--help", "--all").text)) - 1 for command in COMMANDS)
+    check(options <= MOST_OPTIONS, options)
+
+
+@case
+def options_that_are_gone():
+    """Scripts that have one go on, and one line says what there is instead."""
+    for command in ("report", "leaks"):
+        done = run([MAYFLY, command, "--json", "--own-frames", trace("exact")])
+        same(done.code, 0, command)
+        check(b"--own-frames is no longer an option: JSON has the program's own frames" in done.err, done)
+        same(done.out, run([MAYFLY, command, "--json", trace("exact")]).out, "the answer")
 
 
 @case
@@ -120,11 +142,16 @@ def unknown_command():
     failing("--frobnicate", code=2, said=["--frobnicate"])
 
 
+OPTION = re.compile(r"^  (?:-\w, |    )--[a-z]", re.M)
+HELP_LINES = 40    # without --all
+MOST_OPTIONS = 270 # of all commands together, without --help
+
+
 def options_of_help(command):
     """What `--help` lists: {"--output": "FILE"}, {"-o": "FILE"}; None: the option takes no value."""
     found = {}
     for letter, name, value in re.findall(r"^  (?:(-\w), |    )(--[a-z][a-z-]*)( \S+|\[=\S+)?(?=  |$)",
-                                          mayfly(command, "--help").text, re.M):
+                                          mayfly(command, "--help", "--all").text, re.M):
         found[name] = value.strip() or None
         if letter:
             found[letter] = found[name]
@@ -515,7 +542,7 @@ def report_json(case_name):
 
 @case
 def report_json_known_figures():
-    rows = {row["function"]: row for row in report("--metric", "allocated", "--own-frames")["rows"]}
+    rows = {row["function"]: row for row in report("--metric", "allocated")["rows"]}
     same(rows["grow_table"]["self"]["bytes"]["estimate"], 60 * 65536, "grow_table")
     same(rows["grow_table"]["self"]["blocks"]["estimate"], round(60 * 65536 / 4000), "blocks")
     # Small blocks of load_file may have gone unseen: the upper end is not the estimate.
@@ -524,7 +551,7 @@ def report_json_known_figures():
          "load_file")
     same(rows["parse"]["self"]["samples"], 20, "parse has what its std::vector allocates")
     unfolded = {row["function"]: row for row in
-                report("--metric", "allocated")["rows"]}
+                report("--metric", "allocated", "--all-frames")["rows"]}
     same(unfolded["parse"]["self"]["samples"], 0, "parse allocates nothing itself")
     same(rows["parse"]["total"]["bytes"]["estimate"], 119 * 65536, "parse")
     same(rows["main"]["total"]["bytes"]["estimate"], 160 * 65536 + (3 << 20),
@@ -576,7 +603,7 @@ def json_says_its_schema():
     for command in (["report"], ["report", "--churn"], ["report", "--series", "3"], ["info"], ["leaks"],
                     ["plan"], ["check", "--max-peak", "1G"], ["diff", trace()]):
         document = as_json(*command, "--json", trace("exact"))
-        same((next(iter(document)), document["schema"]), ("schema", 1), command)
+        same((next(iter(document)), document["schema"]), ("schema", 2), command)
     facts = as_json("info", "--json", trace())
     of = as_json("leaks", "--json", trace())["info"]
     same((of["pid"], of["command"]), (facts["pid"], facts["command"]), "info of leaks")
@@ -677,7 +704,7 @@ def series_agree_with_questions(case_name):
 
 @case
 def series_known_figures():
-    series = report("--series", "3", "--top", "2", "--own-frames", kind="exact")
+    series = report("--series", "3", "--top", "2", kind="exact")
     same([row["function"] for row in series["rows"]], ["load_file", "parse"], "rows")
     same(series["rows"][0]["live_bytes"], [3 << 20] * 3, "load_file")
     same(series["rows"][1]["live_blocks"], [20] * 3, "all 20 in the first 400 ms")
@@ -843,7 +870,7 @@ def text_and_json_agree():
 
     for kind in ("sampled", "exact"):
         for sort in ("self", "total"):
-            answer = report("--metric", "allocated", "--sort", sort, "--own-frames", kind=kind)
+            answer = report("--metric", "allocated", "--sort", sort, kind=kind)
             text = mayfly("report", "--metric", "allocated", "--sort", sort, "--wide",
                           trace(kind)).text
             sure = [row for row in answer["rows"] if row[sort]["samples"] >= 10]

@@ -15,7 +15,7 @@ import shutil
 import xml.etree.ElementTree
 
 from harness import (MAYFLY, PYTHON, PROGRAMS, SOURCE, Folder, case, cases, check, environment, main, need,
-                     program, record, report, run, same)
+                     program, record, report, run, same, unfolded)
 from profiles import Pprof
 
 FORMATS = ["pprof", "heap_v2", "folded", "speedscope", "flamegraph", "csv"]
@@ -218,7 +218,7 @@ def functions(kind):
     for options in ([], ["--metric", "allocated", "--all-frames"], ["--hide", "parse"]):
         expected = {row["function"]: (row["self"]["bytes"]["estimate"],
                                       row["total"]["bytes"]["estimate"])
-                    for row in report(trace(kind), *options)["rows"]}
+                    for row in unfolded(trace(kind), *options)["rows"]}
         metric = "alloc_space" if "allocated" in options else "inuse_space"
         for form in ("pprof", "folded", "speedscope", "csv"):
             data = export(form, trace(kind), *options)
@@ -241,7 +241,7 @@ def a_recorded_program():
         for form in FORMATS:
             got = totals_in(form, export(form, path, "--metric", metric), metric)
             close(got[0], expected[0], 2, form)
-    functions_of = {row["function"] for row in report(path)["rows"]}
+    functions_of = {row["function"] for row in unfolded(path)["rows"]}
     same(set(by_function(stacks_of("pprof", export("pprof", path)))) - functions_of, set(),
          "functions that are not in the report")
 
@@ -331,7 +331,7 @@ def pprof_by_go(kind):
             f.write(export("pprof", trace(kind)))
         found = top_of(go_pprof(path, "-top", "-sample_index=" + name))
         expected = {row["function"]: (row["self"][key]["estimate"], row["total"][key]["estimate"])
-                    for row in report(trace(kind), "--metric", metric)["rows"]}
+                    for row in unfolded(trace(kind), "--metric", metric)["rows"]}
         expected = {name: figures for name, figures in expected.items() if figures[1]}
         same(sorted(n for n in found if n[0] != "["), sorted(expected), name + ": functions")
         for function, figures in expected.items():
@@ -348,7 +348,7 @@ def pprof_by_go_on_a_recording():
     text = go_pprof(path, "-tree")
     check("Type: alloc_space" in text, text[:500])
     found = top_of(go_pprof(path, "-top"))
-    rows = {row["function"]: row for row in report(recorded(), "--metric", "allocated")["rows"]}
+    rows = {row["function"]: row for row in unfolded(recorded(), "--metric", "allocated")["rows"]}
     same(sorted(found), sorted(rows), "functions")
     for name, row in rows.items():
         close(found[name][1], row["total"]["bytes"]["estimate"], len(rows), name)
@@ -419,7 +419,7 @@ def heap_v2_by_tools_on_a_recording(tool):
     with open(path, "wb") as f:
         f.write(export("heap_v2", recorded()))
     total, found = perl_pprof(tool, program("known"), path, "--alloc_space")
-    rows = report(recorded(), "--metric", "allocated")
+    rows = unfolded(recorded(), "--metric", "allocated")
     close(total, rows["total"]["bytes"]["estimate"], 3, tool)
     compared = 0
     for row in rows["rows"]:
@@ -576,7 +576,7 @@ def flamegraph_script_zooms_and_searches():
     check(result.code == 0, result)
     steps = json.loads(result.out)
     everything = {name: (row["self"]["bytes"]["estimate"], row["total"]["bytes"]["estimate"])
-                  for name, row in ((r["function"], r) for r in report(trace())["rows"])}
+                  for name, row in ((r["function"], r) for r in unfolded(trace())["rows"])}
     total = total_of(trace())[0]
     for name, width, _, hit in steps["start"]:
         if name in everything:
@@ -603,7 +603,7 @@ def csv_of_stacks():
     data = export("csv", trace(), "--metric", "allocated")
     check(data.endswith(b"\r\n") and b"\n" not in data.replace(b"\r\n", b""), "line ends")
     rows = csv_rows(data)
-    stacks = report(trace(), "--metric", "allocated", "--by", "stack")["rows"]
+    stacks = unfolded(trace(), "--metric", "allocated", "--by", "stack")["rows"]
     same(len(rows), len(stacks), "rows")
     expected = {";".join(place["function"] or "?" for place in row["stack"]): row["self"]
                 for row in stacks}

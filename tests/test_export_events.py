@@ -16,7 +16,7 @@ import sqlite3
 import struct
 
 from harness import (MAYFLY, PROGRAMS, SOURCE, Folder, case, cases, check, info, main, need, program,
-                     record, report, run, same)
+                     record, report, run, same, unfolded)
 from profiles import messages
 
 FORMATS = ["chrome", "perfetto", "ctf", "massif", "sqlite"]
@@ -529,7 +529,7 @@ def chrome_functions_add_up(name):
     last = rows[-1]["args"]
     close(sum(last.values()), total(name, "live")["bytes"]["estimate"], "sum", len(last))
     ends = {r["function"]: r["self"]["bytes"]["estimate"]
-            for r in report(trace(name), "--metric", "live", "--by", "function")["rows"]}
+            for r in unfolded(trace(name), "--metric", "live", "--by", "function")["rows"]}
     for function, value in last.items():
         if function != "(others)" and not function.startswith("["):
             close(value, ends.get(function, 0), function)
@@ -1049,7 +1049,7 @@ def perfetto_stacks():
         if row[0] > row[1]:
             found[p.functions(stack)[-1]] += row[0] - row[1]
     expected = {r["function"]: r["self"]["bytes"]["estimate"]
-                for r in report(trace(name), "--by", "function")["rows"]
+                for r in unfolded(trace(name), "--by", "function")["rows"]
                 if r["self"]["bytes"]["estimate"] and r["function"]}
     check(len(expected) > 10, expected)
     for function, value in expected.items():
@@ -1209,7 +1209,7 @@ def massif_tree_by_function():
     for size, text, _ in peak[3][2]:
         found[re.sub(r"^0x\w+: | \([^()]*\)$", "", text)] += size
     expected = collections.Counter()
-    for row in report(trace(name), "--by", "line")["rows"]:
+    for row in unfolded(trace(name), "--by", "line")["rows"]:
         size = row["self"]["bytes"]["estimate"]
         if size >= peak[1] * .01:
             expected[row["function"]] += size
@@ -1300,7 +1300,7 @@ def sqlite_by_function(name):
         "SELECT function, allocated_bytes, peak_bytes, end_bytes FROM by_function")}
     for column, metric in enumerate(("allocated", "peak", "live")):
         own = collections.Counter()
-        rows = report(trace(name), "--metric", metric, "--by", "function")["rows"]
+        rows = unfolded(trace(name), "--metric", metric, "--by", "function")["rows"]
         check(len(rows) > 3, rows)
         table = {}
         for row in rows:

@@ -55,7 +55,7 @@ def holds(row, expected, what):
 
 
 def ocaml(trace, *options):
-    return rows(trace, "--heap", "ocaml", "--metric", "allocated", "--all", *options)
+    return rows(trace, "--heap", "ocaml", "--metric", "allocated", "--all", "--all-frames", *options)
 
 
 # ---- known sizes ----

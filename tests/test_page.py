@@ -109,7 +109,7 @@ def totals(words):
         ["titles", ".rows tr:not(.space) td:first-child .figure"], ["texts", ".rows .name-text"]))))
     exact = "{:,} bytes, exact".format
     for by in keys_of:
-        expected = json.loads(report("report", "--json", "--own-frames", "--all", "--top", "0", "--by",
+        expected = json.loads(report("report", "--json", "--all", "--top", "0", "--by",
                                      by, *words, golden("exact")))
         same(next(found), [exact(expected["total"]["bytes"]["estimate"])], "total")
         same(next(found), [exact(row["self"]["bytes"]["estimate"]) for row in expected["rows"]], by)
@@ -131,7 +131,7 @@ def terminal():
     check("it's|serve" in command, command)
     check("line" in command and "total" in command, command)
     path = command.index("exact.mayfly")
-    expected = json.loads(report(*command[1:path], "--json", "--own-frames", golden("exact")))
+    expected = json.loads(report(*command[1:path], "--json", golden("exact")))
     same(total, ["{:,} bytes, exact".format(expected["total"]["bytes"]["estimate"])], "total")
 
 
@@ -186,7 +186,7 @@ def keys():
         ["press", "r", "Backspace", "/"], ["type", "ALLOCATE_"], ["texts", ".rows .name-text"],
         ["press", "Escape", "?"], ["texts", "dialog h3"], ["press", "Escape"], ["gone", "dialog"],
         ["texts", "dialog"])
-    rows = json.loads(report("report", "--json", "--own-frames", "--all", "--top", "0", golden("exact")))["rows"]
+    rows = json.loads(report("report", "--json", "--all", "--top", "0", golden("exact")))["rows"]
     same(tab, ["Table"], "tab")
     same(first, [rows[0]["function"]], "first row")
     same(second, [rows[1]["function"]], "second row")
@@ -199,7 +199,7 @@ def keys():
 @case
 def stacks_open():
     """A stack opens to its frames, and closes."""
-    expected = json.loads(report("report", "--json", "--own-frames", "--by", "stack", golden("exact")))["rows"]
+    expected = json.loads(report("report", "--json", "--by", "stack", golden("exact")))["rows"]
     before, after, again = drive(
         golden("exact"), ["open", "#v1/table?own.by=stack"], ["texts", ".rows .frame"],
         ["press", "j", "Enter"], ["texts", ".rows .frame .name-text"],
@@ -337,7 +337,7 @@ HOSTILE = "<img src=x onerror=alert(1)>\t<script>&amp;</script>"
 
 def lines_of(path):
     """What report says of each line of demo.c: {line: self}, and the lines from the hottest down."""
-    rows = json.loads(report("report", "--json", "--own-frames", "--all", "--top", "0", "--by", "line",
+    rows = json.loads(report("report", "--json", "--all", "--top", "0", "--by", "line",
                              path))["rows"]
     rows = [row for row in rows if (row["file"] or "").endswith("demo.c") and row["line"]]
     rows.sort(key=lambda row: (-row["self"]["bytes"]["estimate"], -row["total"]["bytes"]["estimate"]))

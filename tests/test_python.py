@@ -237,7 +237,7 @@ def code_that_comes_and_goes_in_the_same_memory():
 def stacks_with(trace, function):
     """The stacks of C and Python that have it, from the leaf: [[(function, file name, line)]]."""
     found = []
-    for row in report(trace, "--metric", "live", "--by", "stack", "--all", "--depth", "0",
+    for row in report(trace, "--metric", "live", "--by", "stack", "--all", "--all-frames", "--depth", "0",
                       "--focus", "^%s$" % re.escape(function))["rows"]:
         found.append([(f.get("function") or "?", os.path.basename(f.get("file") or ""),
                        f.get("line")) for f in row["stack"]])
@@ -369,7 +369,7 @@ os._exit(0)
 def a_library_of_the_system_is_named_by_the_line_that_calls_it():
     """SQLite's pages, which the database of a line of Python holds."""
     trace = recorded("-c", SQL, command=PYTHON)
-    first = report(trace, "--metric", "live", "--by", "line", "--own-frames")["rows"][0]
+    first = report(trace, "--metric", "live", "--by", "line")["rows"][0]
     same((first["file"], first["line"], first["function"]), ("<string>", 4, "fill"), "the first row")
     check(first["self"]["bytes"]["estimate"] > 20000 * 1000, first)
 

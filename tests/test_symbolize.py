@@ -407,8 +407,8 @@ def names_from_a_server():
         identity = build_id(here / "p")
         with Server({identity: here / "p.debug"}) as server:
             env = asking(here, server.url)
-            result = run([MAYFLY, "symbolize", "--no-debuginfod", trace], env=env)
-            same((result.code, server.asked), (0, []), "asked with --no-debuginfod")
+            result = run([MAYFLY, "symbolize", "--debuginfod-limit", "0", trace], env=env)
+            same((result.code, server.asked), (0, []), "asked with --debuginfod-limit 0")
             result = run([MAYFLY, "symbolize", trace], env=env)
             same((result.code, result.err), (0, b""), "symbolize")
             paths = [path for path, _ in server.asked]
@@ -437,9 +437,9 @@ def a_recording_asks_once():
             for trace in children:
                 check(FULL in functions(trace), trace)
             del server.asked[:]
-            record([here / "p"], here / "off.mayfly", "-x", "--no-debuginfod",
+            record([here / "p"], here / "off.mayfly", "-x", "--debuginfod-limit", "0",
                    env=asking(here, server.url, DEBUGINFOD_CACHE_PATH=here / "other"))
-            same(server.asked, [], "asked with --no-debuginfod")
+            same(server.asked, [], "asked with --debuginfod-limit 0")
             record([here / "p"], here / "unset.mayfly", "-x")
             same(server.asked, [], "asked without DEBUGINFOD_URLS")
 

@@ -396,7 +396,7 @@ def keys():
             terminal.type("s").shows("Snapshot to").type(str(here / "s.mayfly") + "\r").shows("exists")
             same(terminal.type("q").end(), 0)
             check(terminal.restored(), "the terminal's modes")
-        facts = as_json("report", "--json", "--metric", "live", "--own-frames", here / "s.mayfly")
+        facts = as_json("report", "--json", "--metric", "live", here / "s.mayfly")
         same(facts["total"]["bytes"]["estimate"] >> 20, 90)
 
 
@@ -418,8 +418,7 @@ def stacks_of_labels():
                 terminal.type("l").shows("Allocated by " + key)
                 totals = {}
                 for value in values:
-                    found = report(trace, "--metric", "allocated", "--label", "%s=%s" % (key, value), "--by", "stack", "--top", "0",
-                                   "--own-frames")
+                    found = report(trace, "--metric", "allocated", "--label", "%s=%s" % (key, value), "--by", "stack", "--top", "0",)
                     totals[value] = found["total"]["bytes"]["estimate"]
                     largest = found["rows"][0]["self"]["bytes"]["estimate"]
                     text = terminal.screen.text().splitlines()
@@ -526,7 +525,7 @@ def compare(facts, trace, by, *options):
     same(facts["by"], by)
     for column, asked in (("live", ["live"]), ("allocated", ["allocated"]),
                           ("freed", ["allocated", "--max-lifetime", "1000h"])):
-        told = as_json("report", "--json", "--own-frames", "--by", by, "--top", "0", *options, "--metric", *asked, trace)
+        told = as_json("report", "--json", "--by", by, "--top", "0", *options, "--metric", *asked, trace)
         rows = {key_of(line): line["self"] for line in told["rows"]}
         if column == facts["sort"]:
             same(facts["total"], told["total"], column)

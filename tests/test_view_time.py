@@ -37,7 +37,7 @@ def exact_text(value):
 
 
 def report(path, *arguments):
-    result = run([MAYFLY, "report", "--json", "--own-frames", *arguments, path])
+    result = run([MAYFLY, "report", "--json", *arguments, path])
     same((result.code, result.err), (0, b""), " ".join(arguments))
     return json.loads(result.out)
 

@@ -112,7 +112,7 @@ static void print_help(FILE *to)
 static int cmd_help(int argc, char **argv)
 {
 	char option[] = "--help";
-	char *arguments[] = {NULL, option, NULL};
+	char *arguments[] = {NULL, option, argc > 2 ? argv[2] : NULL, NULL};
 	const struct command *command;
 
 	cli_begin("");
@@ -130,7 +130,7 @@ static int cmd_help(int argc, char **argv)
 	}
 	cli_begin(command->name);
 	arguments[0] = argv[1];
-	return command->run(2, arguments);
+	return command->run(argc > 2 ? 3 : 2, arguments);
 }
 
 static int cmd_version(int argc, char **argv)

@@ -13,7 +13,8 @@
 #define HELP_COLUMNS 90
 #define MOST_INDENT  27 /* of the texts beside the options */
 
-static const struct option_row help_row = {"help", 'h', .help = "print this text"};
+static const struct option_row help_row = {"help", 'h',
+					   .help = "print this text; with --all, all options"};
 
 /* ---- help ---- */
 
@@ -59,25 +60,48 @@ static void print_option(const struct option_row *row, int indent)
 	print_filled(row->help, indent);
 }
 
-static void print_help(const struct option_table *table)
+/* Headings are shown when a row below them is. */
+static bool is_shown(const struct flat_row *flat, size_t count, size_t i, bool all)
 {
-	struct flat_row flat[MOST_OPTIONS];
-	size_t count = option_rows_flatten(table->rows, 0, flat, 0);
+	if (flat[i].row->name)
+		return !flat[i].row->gone && (all || !flat[i].row->rare);
+	for (i++; i < count && flat[i].row->name; i++)
+		if (is_shown(flat, count, i, all))
+			return true;
+	return false;
+}
+
+static int left_columns(const struct flat_row *flat, size_t count, bool all)
+{
 	int indent = 0;
 
 	for (size_t i = 0; i < count; i++) {
 		char left[128];
-		int length = flat[i].row->name ? put_option(left, sizeof(left), flat[i].row) : 0;
+		int length = flat[i].row->name && is_shown(flat, count, i, all)
+				 ? put_option(left, sizeof(left), flat[i].row)
+				 : 0;
 
 		if (length + 2 > indent && length + 2 <= MOST_INDENT)
 			indent = length + 2;
 	}
+	return indent;
+}
+
+static void print_help(const struct option_table *table, bool all)
+{
+	struct flat_row flat[MOST_OPTIONS];
+	size_t count = option_rows_flatten(table->rows, 0, flat, 0), more = 0;
+	int indent = left_columns(flat, count, all);
+
 	printf("Usage: mayfly %s\n\n%s", table->usage, table->about);
 	if (table->print_more)
 		table->print_more();
 	if (flat[0].row->name)
 		putchar('\n');
 	for (size_t i = 0; i < count; i++) {
+		more += flat[i].row->rare && !flat[i].row->gone && !all;
+		if (!is_shown(flat, count, i, all))
+			continue;
 		if (flat[i].row->name)
 			print_option(flat[i].row, indent);
 		else
@@ -86,6 +110,8 @@ static void print_help(const struct option_table *table)
 	print_option(&help_row, indent);
 	if (table->notes)
 		printf("\n%s", table->notes);
+	if (more)
+		printf("%s--help --all lists %zu more options.\n", table->notes ? "" : "\n", more);
 }
 
 /* ---- parsing ---- */
@@ -129,7 +155,7 @@ static int say_unknown(const struct option_table *table, const char *name, int l
 			return cli_usage("unknown option '%s'; %s", option, h->hint);
 	nearest = nearest_to(option + strspn(option, "-"));
 	for (size_t i = 0; i < count; i++)
-		if (flat[i].row->name && option[1] == '-')
+		if (flat[i].row->name && !flat[i].row->gone && option[1] == '-')
 			nearest_offer(&nearest, flat[i].row->name);
 	if (nearest.best)
 		return cli_usage("unknown option '%s'; did you mean '--%s'?", option, nearest.best);
@@ -155,9 +181,18 @@ static int say_bad_option(const struct option_table *table, int result, char **a
 	return say_unknown(table, name, length);
 }
 
+/* Whether "--all" stands beside --help. */
+static bool wants_all(int argc, char **argv)
+{
+	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+		if (strcmp(argv[i], "--all") == 0)
+			return true;
+	return false;
+}
+
 int options_take(const struct option_table *table, void *into, int argc, char **argv)
 {
-	struct flat_row flat[MOST_OPTIONS + 1];
+	struct flat_row flat[MOST_OPTIONS];
 	struct option option[MOST_OPTIONS + 2] = {{0}};
 	char letters[2 * MOST_OPTIONS + 4] = "+:", *end = letters + 2;
 	size_t count = option_rows_flatten(table->rows, 0, flat, 0), options = 0, number;
@@ -165,6 +200,7 @@ int options_take(const struct option_table *table, void *into, int argc, char **
 	int found;
 
 	flat[count++] = (struct flat_row){&help_row, 0};
+	count = option_rows_flatten(terminal_rows, 0, flat, count);
 	for (size_t i = 0; i < count; i++)
 		if (flat[i].row->name)
 			add_row(flat[i].row, i, &option[options++], &end);
@@ -180,9 +216,14 @@ int options_take(const struct option_table *table, void *into, int argc, char **
 					    : number_of_letter(flat, count, found);
 		if (flat[number].row == &help_row) {
 			pager_start();
-			print_help(table);
+			print_help(table, wants_all(argc, argv));
 			return cli_finish();
 		}
+		if (flat[number].row->gone)
+			cli_error("--%s is no longer an option: %s", flat[number].row->name,
+				  flat[number].row->gone);
+		if (!flat[number].row->take)
+			continue;
 		snprintf(said, sizeof(said), "--%s", flat[number].row->name);
 		if (!option_row_take(&flat[number], said, optarg, into, &error_line))
 			return *error_line.text	   ? cli_usage("%s", error_line.text)
@@ -217,7 +258,7 @@ void options_print_words(const struct option_table *table)
 	for (size_t i = 0; i < count; i++) {
 		const struct option_row *row = flat[i].row;
 
-		if (!row->name)
+		if (!row->name || row->gone)
 			continue;
 		printf("--%s", row->name);
 		print_words(row);

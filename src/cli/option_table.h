@@ -3,7 +3,7 @@
  * The options of a command: one row each (question/option_row.h). From the rows come the parsing, the text of --help and
  * the completion of the shell; tests compare them with the man pages.
  *
- * -h, --help is an option of every command and needs no row.
+ * -h, --help and those of terminal.h are options of every command and need no row.
  */
 #ifndef MAYFLY_OPTION_TABLE_H
 #define MAYFLY_OPTION_TABLE_H

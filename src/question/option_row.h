@@ -49,6 +49,10 @@ struct option_row {
 	void (*list_words)(void); /* when the words are not known at compile time */
 	const char *help;
 	const struct option_row *group; /* the rows of a struct that lies at `at` */
+	bool rare;			/* only --help --all lists it */
+	/* It exists no more: what there is instead. A line on stderr says it, and the command goes on;
+	 * `take` may be NULL. Neither help nor completion has it. */
+	const char *gone;
 };
 
 #define OPTION_FILES   "@files"

@@ -92,9 +92,8 @@ static bool take_thread(const struct given *given, void *to)
 
 const struct option_row question_metric_rows[] = {
     {"metric", .argument = "METRIC",
-     .help = "live, peak (default), allocated, leaked, temporary (freed before its thread "
-	     "allocated again; in heaptrack: before any thread allocated or freed) or survived "
-	     "(allocated since --from and still live at --to)",
+     .help = "live, peak (default), allocated, leaked, temporary (freed at once) or survived "
+	     "(allocated since --from and live at --to)",
      OPTION_CHOICE(metric_names, struct question, query.metric),
      OPTION_GIVEN(struct question, metric_given)},
     {"at", .argument = "TIME|peak|end", .words = "peak end",
@@ -137,32 +136,35 @@ const struct option_row question_filter_rows[] = {
      OPTION_PATTERN(struct question, focus), CHOOSES_BLOCKS},
     {"ignore", .argument = "RE", .help = "no stacks with a matching function, file or module",
      OPTION_PATTERN(struct question, ignore), CHOOSES_BLOCKS},
-    {"hide", .argument = "RE", .help = "leave matching frames out of the stacks",
+    {"hide", .rare = true, .argument = "RE", .help = "leave matching frames out of the stacks",
      OPTION_PATTERN(struct question, hide), OPTION_GIVEN(struct question, hide_given)},
-    {"show", .argument = "RE", .help = "leave all other frames out of the stacks",
+    {"show", .rare = true, .argument = "RE", .help = "leave all other frames out of the stacks",
      OPTION_PATTERN(struct question, show), OPTION_GIVEN(struct question, show_given)},
-    {"show-from", .argument = "RE",
+    {"show-from", .rare = true, .argument = "RE",
      .help = "only stacks with a matching frame; leave out what calls the outermost one",
      OPTION_PATTERN(struct question, show_from), CHOOSES_BLOCKS},
     {"thread", .argument = "NAME|TID", .help = "only what this thread allocated (RE for names)",
      OPTION_IN(take_thread, struct pattern, struct question, thread),
      OPTION_GIVEN(struct question, thread_given)},
-    {"heap", .argument = "LIST",
+    {"heap", .rare = true, .argument = "LIST",
      .words = OPTION_LIST " malloc ocaml ocaml-minor ocaml-major external pool pool-mapped all",
      .help = "only blocks of these heaps, separated by commas: malloc, ocaml (minor and major), "
 	     "ocaml-minor, ocaml-major, external (memory outside the heap that OCaml blocks hold), "
 	     "pool (the program's own allocators), pool-mapped (pools that malloc does not know) "
 	     "or all (also memory that is recorded twice: see the man page)",
      OPTION_OWN(take_heaps), CHOOSES_BLOCKS},
-    {"label", .argument = "RE", .help = "only blocks with a label KEY=VALUE that matches",
+    {"label", .rare = true, .argument = "RE",
+     .help = "only blocks with a label KEY=VALUE that matches",
      OPTION_PATTERN(struct question, label), CHOOSES_BLOCKS},
-    {"min-size", .argument = "BYTES", .help = "only blocks of this size or larger",
+    {"min-size", .rare = true, .argument = "BYTES", .help = "only blocks of this size or larger",
      OPTION_BYTES(struct question, query.min_size), CHOOSES_BLOCKS},
-    {"max-size", .argument = "BYTES", .help = "only blocks of this size or smaller",
+    {"max-size", .rare = true, .argument = "BYTES", .help = "only blocks of this size or smaller",
      OPTION_BYTES(struct question, query.max_size), CHOOSES_BLOCKS},
-    {"min-lifetime", .argument = "TIME", .help = "only blocks that lived this long or longer",
+    {"min-lifetime", .rare = true, .argument = "TIME",
+     .help = "only blocks that lived this long or longer",
      OPTION_TIME(struct question, query.min_lifetime_ns), CHOOSES_BLOCKS},
-    {"max-lifetime", .argument = "TIME", .help = "only blocks that lived this long or shorter",
+    {"max-lifetime", .rare = true, .argument = "TIME",
+     .help = "only blocks that lived this long or shorter",
      OPTION_TIME(struct question, query.max_lifetime_ns), CHOOSES_BLOCKS},
     OPTION_END,
 };
@@ -177,8 +179,10 @@ static void set_matches(struct question *q)
 	q->query.thread = pattern_match(&q->thread);
 	q->query.label = pattern_match(&q->label);
 	q->query.hide = hidden_frames_match(&q->hidden);
-	if (!q->hidden.all_frames && !q->complete)
+	if (!q->hidden.all_frames && !q->complete) {
 		q->query.fold = own_code_fold(&q->own);
+		q->query.fold_recursion = true;
+	}
 }
 
 bool question_check(struct question *question, struct error_line *c)

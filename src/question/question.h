@@ -23,7 +23,7 @@ struct question {
 	struct pattern focus, ignore, hide, show, show_from, thread, label;
 	struct hidden_frames hidden;
 	struct own_code own;
-	bool complete; /* an export's, or JSON's: libraries are not folded into their callers */
+	bool complete; /* an export's: libraries are not folded into their callers */
 	bool metric_given, by_given, sort_given, at_given, window_given;
 	bool filtered;	     /* any of question_filter_rows; question_check() sets it */
 	bool chooses_blocks; /* any of them but --hide and --show; likewise */

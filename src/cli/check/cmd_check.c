@@ -99,7 +99,7 @@ static const struct option_row check_rows[] = {
      .help = "increase of the peak over the baseline's; or peak=10%,blocks=5%",
      OPTION_IN(take_increases, struct limits, struct check, limits)},
     OPTION_HEADING("How to decide:"),
-    {"strict",
+    {"strict", .rare = true,
      .help = "of a sampled trace, fail when the estimate is above the limit (default: only when "
 	     "the whole 95 % interval is, so that chance does not fail an unchanged program)",
      OPTION_FLAG(struct check, judged.strict)},
@@ -110,10 +110,10 @@ static const struct option_row check_rows[] = {
      .help = "decide nothing: show what each sampling interval would see, and which one would "
 	     "decide",
      OPTION_FLAG(struct check, plan)},
-    {"suppressions", .argument = "LIST", .words = OPTION_FILES,
+    {"suppressions", .rare = true, .argument = "LIST", .words = OPTION_FILES,
      .help = "leave out leaks that this file matches, as 'mayfly leaks' does; may be repeated",
      OPTION_IN(take_suppressions, struct suppressions, struct check, suppressions)},
-    {"no-default-suppressions", .help = "do not leave out what libc keeps",
+    {"no-default-suppressions", .rare = true, .help = "do not leave out what libc keeps",
      OPTION_FLAG(struct check, no_default)},
     OPTION_HEADING("How to show it:"),
     {"junit", .argument = "OUT", .words = OPTION_FILES,

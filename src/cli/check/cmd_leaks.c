@@ -43,9 +43,9 @@ static const struct option_row leaks_rows[] = {
      .help = "leave out stacks that a pattern of this file matches: lines of leak:PATTERN, as for "
 	     "LeakSanitizer; may be repeated",
      OPTION_IN(take_suppressions, struct suppressions, struct leaks, suppressions)},
-    {"no-default-suppressions", .help = "do not leave out what libc keeps",
+    {"no-default-suppressions", .rare = true, .help = "do not leave out what libc keeps",
      OPTION_FLAG(struct leaks, no_default)},
-    {"print-suppressions", .help = "print the list that is built in",
+    {"print-suppressions", .rare = true, .help = "print the list that is built in",
      OPTION_FLAG(struct leaks, print_list)},
     OPTION_GROUP(question_filter_rows, struct leaks, report.q),
     OPTION_GROUP(question_window_rows, struct leaks, report.q),
@@ -58,7 +58,6 @@ static const struct option_row leaks_rows[] = {
      OPTION_IN(question_take_by, struct question, struct leaks, report.q),
      OPTION_GIVEN(struct leaks, report.q.by_given)},
     OPTION_GROUP(report_show_rows, struct leaks, report),
-    {.group = terminal_rows},
     OPTION_END,
 };
 
@@ -193,7 +192,7 @@ int cmd_leaks(int argc, char **argv)
 	if (status == OPTIONS_TAKEN && l.print_list)
 		status = print_suppressions();
 	else if (status == OPTIONS_TAKEN)
-		status = report_question_agrees(r) && own_rules_add_default(&r->q.own.rules) &&
+		status = question_agrees(&r->q) && own_rules_add_default(&r->q.own.rules) &&
 				 one_named(argc, argv, "trace")
 			     ? open_and_run(&l, argv[optind])
 			     : CLI_USAGE;

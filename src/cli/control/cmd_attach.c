@@ -330,7 +330,7 @@ int cmd_attach(int argc, char **argv)
 	if (r->exact)
 		r->interval_log2 = 0;
 	r->exact = !r->interval_log2;
-	r->no_debuginfod = a.command.download.off;
+	r->no_debuginfod = !a.command.download.limit_ns;
 	r->debuginfod_ns = a.command.download.limit_ns;
 	status = attach(&a);
 	free(a.library);

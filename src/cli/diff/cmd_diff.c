@@ -74,7 +74,6 @@ static const struct option_row diff_rows[] = {
     OPTION_GROUP(question_filter_rows, struct comparison, side[BEFORE].q),
     OPTION_HEADING("How to show it:"),
     OPTION_GROUP(report_show_rows, struct comparison, side[BEFORE]),
-    {.group = terminal_rows},
     OPTION_END,
 };
 
@@ -649,7 +648,7 @@ int cmd_diff(int argc, char **argv)
 	question_init(q);
 	status = options_take(&diff_option_table, &c, argc, argv);
 	if (status == OPTIONS_TAKEN)
-		status = two_traces_named(argc, argv) && report_question_agrees(&c.side[BEFORE]) &&
+		status = two_traces_named(argc, argv) && question_agrees(q) &&
 				 own_rules_add_default(&q->own.rules)
 			     ? open_and_run(&c, argv + optind)
 			     : CLI_USAGE;

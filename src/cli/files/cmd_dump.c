@@ -620,7 +620,6 @@ static const struct option_row dump_rows[] = {
     {"json", .help = "print one JSON object on each line", OPTION_FLAG(struct settings, json)},
     {"like-memtrace", .help = "print what Memtrace's own tool prints; traces are converted",
      OPTION_FLAG(struct settings, like_memtrace)},
-    {.group = terminal_rows},
     OPTION_END,
 };
 

@@ -74,19 +74,18 @@ static const char *const row_names[] = {"stacks", "samples", NULL};
 
 static const struct option_row export_rows[] = {
     {"to", .argument = "FORMAT|TIME", .list_words = list_formats, OPTION_OWN(take_to),
-     .help = "the format of OUT, one of the above; a value that begins with a digit is the end "
-	     "of the time window, see --from"},
+     .help = "the format of OUT, one of the above; or the end of the time window, see --from"},
     {"output", 'o', "OUT", OPTION_FILE(struct export, output), .words = OPTION_FILES,
      .help = "the file (default FILE with the format's suffix); - is standard output"},
     {"force", .help = "replace OUT when it exists", OPTION_FLAG(struct export, force)},
-    {"rows", .argument = "stacks|samples", OPTION_CHOICE(row_names, struct export, rows),
-     OPTION_GIVEN(struct export, rows_given),
+    {"rows", .rare = true, .argument = "stacks|samples",
+     OPTION_CHOICE(row_names, struct export, rows), OPTION_GIVEN(struct export, rows_given),
      .help = "csv: one row for each stack (default) or sample; chrome and perfetto: with the "
 	     "samples"},
     OPTION_HEADING("Whose memory (otlp):"),
     OPTION_GROUP(named_process_rows, struct export, process),
-    OPTION_HEADING("Which memory, in formats that are made of stacks (formats with both allocated\n"
-		   "and live memory use --metric for the latter):"),
+    OPTION_HEADING("Which memory, in formats made of stacks (those with allocated and live memory\n"
+		   "use --metric for the latter):"),
     OPTION_GROUP(question_metric_rows, struct export, q),
     OPTION_GROUP(question_from_rows, struct export, q),
     OPTION_GROUP(question_filter_rows, struct export, q),

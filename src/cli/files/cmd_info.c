@@ -327,7 +327,6 @@ static const struct option_row info_rows[] = {
      OPTION_FLAG(struct settings, modules)},
     OPTION_WIDE(struct settings, out.wide),
     OPTION_JSON(struct settings, json),
-    {.group = terminal_rows},
     OPTION_END,
 };
 

@@ -249,7 +249,7 @@ static int symbolize(struct symbolizing *s)
 	}
 	if (!open_loaded(s->path, &file, &opened))
 		return CLI_FAILED;
-	if (!s->download.off)
+	if (s->download.limit_ns)
 		s->server = debug_server_new(s->download.limit_ns, show_download, NULL);
 	options.server = s->server;
 	options.cache_folder = names_cache_folder(cache_folder);

@@ -213,7 +213,7 @@ int cmd_record(int argc, char **argv)
 
 	if (status >= 0)
 		return status;
-	c.record.no_debuginfod = c.download.off;
+	c.record.no_debuginfod = !c.download.limit_ns;
 	c.record.debuginfod_ns = c.download.limit_ns;
 	status = record(&c);
 	when_free(&c.when);

@@ -8,12 +8,18 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+static bool take_none(const struct given *given, void *to)
+{
+	(void)given;
+	((struct download *)to)->limit_ns = 0;
+	return true;
+}
+
 const struct option_row download_rows[] = {
-    {"no-debuginfod",
-     .help = "ask no debuginfod server (default: those of DEBUGINFOD_URLS, when it is set)",
-     OPTION_FLAG(struct download, off)},
-    {"debuginfod-limit", .argument = "TIME", .least = 1, OPTION_TIME(struct download, limit_ns),
-     .help = "time that all downloads from debuginfod may take together (default 30s)"},
+    {"no-debuginfod", .gone = "use --debuginfod-limit 0", OPTION_OWN(take_none)},
+    {"debuginfod-limit", .rare = true, .argument = "TIME", OPTION_TIME(struct download, limit_ns),
+     .help = "time that all downloads from the servers of DEBUGINFOD_URLS may take together "
+	     "(default 30s); 0: ask none"},
     OPTION_END,
 };
 

@@ -3,14 +3,12 @@
 #ifndef MAYFLY_DOWNLOAD_H
 #define MAYFLY_DOWNLOAD_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "question/option_row.h"
 
 struct download {
-	bool off;
-	int64_t limit_ns; /* of all downloads together */
+	int64_t limit_ns; /* of all downloads together; 0: there are none */
 };
 
 #define DOWNLOAD_DEFAULTS                                                                          \

@@ -48,11 +48,11 @@ static bool take_every(const struct given *given, void *to)
 const struct option_row record_push_rows[] = {
     {"push", .argument = "URL", OPTION_TEXT(struct record_push, to),
      .help = "push windows of the recording to a server, as 'mayfly push --every' does"},
-    {"push-every", .argument = "TIME", .least = 1000000000, OPTION_OWN(take_every),
+    {"push-every", .rare = true, .argument = "TIME", .least = 1000000000, OPTION_OWN(take_every),
      .help = "how often (default 60s)"},
     {"service", .argument = "NAME", OPTION_OWN(take_word),
      .help = "what the program is part of (default MAYFLY_SERVICE, else the program's name)"},
-    {"push-host", .argument = "NAME", OPTION_OWN(take_word),
+    {"push-host", .rare = true, .argument = "NAME", OPTION_OWN(take_word),
      .help = "where it runs (default this machine)"},
     {"label", .argument = "KEY=VALUE", OPTION_OWN(take_word),
      .help = "a label of the process, to ask by; may be repeated"},

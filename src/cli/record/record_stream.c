@@ -70,14 +70,14 @@ const struct option_row record_stream_rows[] = {
 	 "send the trace to 'mayfly receive' at unix:PATH or HOST:PORT; without -o, only there"},
     {"key", .argument = "FILE", OPTION_TEXT(struct record_stream, key_file), .words = OPTION_FILES,
      .help = "the key that the receiver also has; needed for other machines"},
-    {"stream-buffer", .argument = "BYTES", .least = LEAST_BUFFER, .most = MOST_BUFFER,
+    {"stream-buffer", .rare = true, .argument = "BYTES", .least = LEAST_BUFFER, .most = MOST_BUFFER,
      OPTION_BYTES(struct record_stream, buffer_bytes),
      .help = "without -o, size of the trace that may wait in memory (default 64M); after that the "
 	     "spool grows, up to --max-spool"},
-    {"stream-timeout", .argument = "TIME", .least = 1,
+    {"stream-timeout", .rare = true, .argument = "TIME", .least = 1,
      OPTION_TIME(struct record_stream, timeout_ns),
      .help = "how long to wait for a lost receiver at the end (default 10s)"},
-    {"spool-dir", .argument = "DIR", OPTION_TEXT(struct record_stream, spool_dir),
+    {"spool-dir", .rare = true, .argument = "DIR", OPTION_TEXT(struct record_stream, spool_dir),
      .words = OPTION_FOLDERS, .help = "without -o, the folder of the spool (default /dev/shm)"},
     OPTION_END,
 };

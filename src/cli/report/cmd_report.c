@@ -167,22 +167,19 @@ const struct option_row report_show_rows[] = {
     {"top", .argument = "N",
      .help = "number of rows to show (default " REPORT_TEXT(REPORT_DEFAULT_TOP) "; 0: all)",
      OPTION_COUNT(struct report, top), OPTION_GIVEN(struct report, top_given)},
-    {"all", .help = "show all rows, also uncertain ones: few samples, or no change",
+    {"all", .help = "show all rows, also with few samples or no change",
      OPTION_FLAG(struct report, all)},
-    {"depth", .argument = "N",
+    {"depth", .rare = true, .argument = "N",
      .help = "frames to show of each stack (default " REPORT_TEXT(REPORT_DEFAULT_DEPTH) "; 0: all)",
      OPTION_COUNT(struct report, depth), OPTION_GIVEN(struct report, depth_given)},
-    {"mine", .argument = "FILE", .words = OPTION_FILES,
+    {"mine", .rare = true, .argument = "FILE", .words = OPTION_FILES,
      .help = "rules for what is the program's own code: lines of library RE and mine RE; may be "
 	     "repeated",
      OPTION_IN(take_mine, struct own_rules, struct report, q.own.rules),
      OPTION_GIVEN(struct report, mine_given)},
-    {"all-frames",
-     .help = "also show frames of the standard library, the language's runtime and the allocator, "
-	     "which are folded into their callers",
+    {"all-frames", .help = "do not fold libraries and runtimes into their callers",
      OPTION_FLAG(struct report, q.hidden.all_frames)},
-    {"own-frames", .help = "fold these frames with --json, too, which has them all otherwise",
-     OPTION_FLAG(struct report, own_frames)},
+    {"own-frames", .gone = "JSON has the program's own frames, as the text; --all-frames has all"},
     OPTION_WIDE(struct report, out.wide),
     OPTION_JSON(struct report, json),
     OPTION_END,
@@ -198,35 +195,33 @@ static const struct option_row report_rows[] = {
 							  "tree of calls",
      OPTION_OWN(take_by)},
     {"sort", .argument = "self|total", .words = "self total", OPTION_TEXT(struct report, sort),
-     .help = "rank by what a key allocates itself (default), or including all that it calls"},
+     .help = "by what a key allocates itself (default), or with what it calls"},
     OPTION_HEADING("Other views:"),
     {"callers", .argument = "FUNCTION", OPTION_OWN(take_function),
-     .help = "who calls this function (a name, or an RE), and what it allocates for each"},
-    {"callees", .argument = "FUNCTION", OPTION_OWN(take_function),
+     .help = "who calls this function (a name or an RE), with bytes"},
+    {"callees", .rare = true, .argument = "FUNCTION", OPTION_OWN(take_function),
      .help = "the same with what it calls"},
-    {"survival", OPTION_OWN(take_view),
+    {"survival", .rare = true, OPTION_OWN(take_view),
      .help = "blocks of OCaml's minor heap: how many are promoted, how soon, and how long they "
 	     "live; --by line (default), function, stack or module"},
     {"series", .argument = "N", .least = 1, .most = MOST_MOMENTS, OPTION_OWN(take_series),
-     .help = "what is live at N moments, evenly spaced, for each of the top rows"},
-    {"histogram", .argument = "size|lifetime", .choices = class_names, OPTION_OWN(take_histogram),
-     .help = "for each of the top rows, how its blocks are distributed"},
+     .help = "what is live at N moments, for each of the top rows"},
+    {"histogram", .rare = true, .argument = "size|lifetime", .choices = class_names,
+     OPTION_OWN(take_histogram), .help = "how the blocks of each of the top rows are distributed"},
     {"churn", OPTION_OWN(take_view),
-     .help = "for each of the top rows, how much it allocates and how much of that stays live"},
-    {"reallocs", OPTION_OWN(take_view),
+     .help = "how much each row allocates, and how much of it stays live"},
+    {"reallocs", .rare = true, OPTION_OWN(take_view),
      .help = "chains of realloc: how often blocks grow, and how much is copied"},
     {"rss", OPTION_OWN(take_view), .help = "why RSS is larger than the heap: what it consists of"},
-    {"fragmentation", OPTION_OWN(take_view),
+    {"fragmentation", .rare = true, OPTION_OWN(take_view),
      .help = "which blocks hold nearly empty pages; exact traces only"},
     {"spans", OPTION_OWN(take_view),
-     .help = "the program's spans: how often, how long, what is allocated inside and what of it "
-	     "is still live; --sort total (default), self, count, allocated or live"},
+     .help = "the program's spans: how often, how long, what they allocate"},
     {"events", OPTION_OWN(take_view),
-     .help = "spans, instants and counters; pauses of OCaml's garbage collector"},
+     .help = "spans, instants, counters, pauses of OCaml's collector"},
     OPTION_GROUP(question_filter_rows, struct report, q),
     OPTION_HEADING("How to show it:"),
     {.group = report_show_rows},
-    {.group = terminal_rows},
     OPTION_END,
 };
 
@@ -248,7 +243,7 @@ const struct option_table report_option_table = {
 	"Several files, or a folder of them: a table of the processes, and the sums.\n",
     .rows = report_rows,
     .hints = report_hints,
-    .notes = "Sizes may end in K, M or G (powers of 1024), times in ns, us, ms, s, m, h or d.\n",
+    .notes = "Sizes may end in K, M or G (of 1024), times in ns, us, ms, s, m, h or d.\n",
 };
 
 /* Whether the view can be combined with the options given. */
@@ -324,18 +319,10 @@ static bool survival_key_fits(struct question *q)
 	return true;
 }
 
-/* JSON is for programs, which compare names: it has all frames unless somebody asks for the own ones.
- */
-bool report_question_agrees(struct report *r)
-{
-	r->q.complete = r->json && !r->own_frames && !r->mine_given;
-	return question_agrees(&r->q);
-}
-
 static bool check_options(struct report *r)
 {
 	return set_sort(r) && view_fits(r) &&
-	       (r->view != VIEW_SURVIVAL || survival_key_fits(&r->q)) && report_question_agrees(r);
+	       (r->view != VIEW_SURVIVAL || survival_key_fits(&r->q)) && question_agrees(&r->q);
 }
 
 /* ---- the command ---- */
@@ -377,7 +364,7 @@ static int open_and_run(struct report *r, const char *path)
 static int report_many(struct report *r, int count, char **path)
 {
 	if (!is_overview(r) || r->view != VIEW_ROWS || r->depth_given || r->mine_given ||
-	    r->own_frames || r->q.hidden.all_frames)
+	    r->q.hidden.all_frames)
 		return cli_usage("many traces can be combined only with --top, --all, --wide and "
 				 "--json; name one trace, or merge them with 'mayfly merge'");
 	output_detect(&r->out);

@@ -68,7 +68,7 @@ struct report {
 	bool top_given, depth_given;
 	bool callers; /* the overview's table of callers: totals only */
 	bool exact;   /* figures have no error */
-	bool own_frames, mine_given;
+	bool mine_given;
 	bool folding_said; /* a table above has said that frames are folded */
 	size_t top, depth;
 	size_t moments;	      /* of the series */
@@ -174,9 +174,6 @@ struct keyed_rows {
 
 /* Rows by stack have their number in the table; the stacks stand below it. False: out of memory. */
 bool report_print_rows(const struct report *r, const struct keyed_rows *rows);
-/* question_agrees(), and whether frames are folded. */
-bool report_question_agrees(struct report *r);
-
 /* Says, when frames were folded, that they were. */
 void report_print_folded(const struct report *r);
 /* False: out of memory. */

@@ -46,12 +46,11 @@ static const struct option_row top_rows[] = {
      OPTION_FLAG(struct top, r.json)},
     {"top", .argument = "N", OPTION_COUNT(struct top, r.top),
      .help = "number of rows that --once and --json show (default 20; 0: all)"},
-    {"mine", .argument = "FILE", .words = OPTION_FILES,
+    {"mine", .rare = true, .argument = "FILE", .words = OPTION_FILES,
      .help = "rules for what is the program's own code, as for report; may be repeated",
      OPTION_IN(take_mine, struct own_rules, struct top, r.q.own.rules)},
     {"all-frames", .help = "do not fold libraries and runtimes into their callers",
      OPTION_FLAG(struct top, r.q.hidden.all_frames)},
-    {.group = terminal_rows},
     OPTION_END,
 };
 

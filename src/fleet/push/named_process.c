@@ -29,9 +29,9 @@ bool named_process_take_label(const struct given *given, void *to)
 }
 
 const struct option_row named_process_rows[] = {
-    {"service", .argument = "NAME", OPTION_TEXT(struct named_process, service),
+    {"service", .rare = true, .argument = "NAME", OPTION_TEXT(struct named_process, service),
      .help = "what the program is part of (default MAYFLY_SERVICE, else the program's name)"},
-    {"host", .argument = "NAME", OPTION_TEXT(struct named_process, host),
+    {"host", .rare = true, .argument = "NAME", OPTION_TEXT(struct named_process, host),
      .help = "where it ran (push: default this machine)"},
     OPTION_END,
 };
