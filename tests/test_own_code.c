@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which functions are the program's own: names as the demanglers and compilers write them. */
+#include "answer/language.h"
 #include "answer/own_code.h"
 #include "answer/plain_name.h"
 
@@ -97,6 +98,30 @@ static void test_rust(void)
 
 	check_all(own, true);
 	check_all(library, false);
+}
+
+/* Crates that were compiled with the program are libraries, unless it has no other sources: then it is
+ * such a crate itself, installed by cargo. */
+static void test_rust_dependencies(void)
+{
+	static const char *const files[] = {
+	    "/home/u/.cargo/registry/src/index.crates.io-6f17d22bba15001f/regex-1.9.1/src/lib.rs",
+	    "/home/u/.cargo/git/checkouts/regex-0a1b/77/src/lib.rs",
+	    "/usr/share/cargo/registry/regex-1.7.1/src/lib.rs",
+	    "/build/demo/vendor/regex/src/lib.rs", "vendor/regex/src/lib.rs"};
+	struct own_code own = {0};
+
+	for (const struct language *l = languages; l->name; l++)
+		if (l->is_dependency)
+			own.separate = l;
+	for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
+		CHECK(code_kind(&own, NULL, "regex::compile", files[i], "") == CODE_LIBRARY, "%s",
+		      files[i]);
+		CHECK(kind("regex::compile", files[i], "") == CODE_OWN, "%s", files[i]);
+	}
+	CHECK(code_kind(&own, NULL, "demo::load", "src/registry/main.rs", "") == CODE_OWN);
+	CHECK(kind("gimli::read::unit::parse", "", "") == CODE_LIBRARY);
+	CHECK(kind("backtrace::resolve", "", "") == CODE_LIBRARY);
 }
 
 /* A name alone may mislead: the file tells the language, and what is of the program. */
@@ -233,6 +258,7 @@ int main(void)
 	RUN(test_cxx);
 	RUN(test_jit);
 	RUN(test_rust);
+	RUN(test_rust_dependencies);
 	RUN(test_files);
 	RUN(test_ocaml_and_python);
 	RUN(test_rules);

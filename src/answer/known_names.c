@@ -19,7 +19,9 @@ const char *const runtime_modules[] = {"ld-linux",	 "ld-2.",	    "ld-musl",
 
 const char *const cxx_namespaces[] = {"std::", "__gnu_cxx::", "__cxxabiv1::", NULL};
 
-const char *const rust_crates[] = {"std::", "core::", "alloc::", "hashbrown::", NULL};
+const char *const rust_crates[] = {
+    "std::",   "core::",      "alloc::",       "hashbrown::",	   "backtrace::",
+    "gimli::", "addr2line::", "miniz_oxide::", "rustc_demangle::", NULL};
 
 /* The compiler's path of the standard library; its sources when they are installed. */
 const char *const rust_paths[] = {"/rustc/", "/usr/src/rustc", NULL};

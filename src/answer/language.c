@@ -39,7 +39,7 @@ static bool is_part_of(const char *function, const char *const *name)
 	return false;
 }
 
-static bool has_suffix(const char *text, const char *suffix)
+bool has_suffix(const char *text, const char *suffix)
 {
 	size_t length = strlen(text), tail = strlen(suffix);
 
@@ -244,6 +244,14 @@ static bool is_rust_allocator(const char *function)
 	       (symbol && strncmp(symbol, "::__rg_oom", 10) != 0);
 }
 
+/* Crates of a registry or a repository that cargo keeps, or in the program's own folder for them. */
+static bool is_rust_dependency(const char *file)
+{
+	return strstr(file, "/registry/src/") || strstr(file, "/git/checkouts/") ||
+	       strstr(file, "/cargo/registry/") || strstr(file, "/vendor/") ||
+	       strncmp(file, "vendor/", 7) == 0;
+}
+
 static enum code_kind rust_kind(const struct code_name *n)
 {
 	bool library;
@@ -326,7 +334,13 @@ const struct language languages[] = {
 	.generated_library = java_generated,
     },
     {.name = "C++", .kind = cxx_kind},
-    {.name = "Rust", .kind = rust_kind, .starts_main = rust_start},
+    {
+	.name = "Rust",
+	.kind = rust_kind,
+	.starts_main = rust_start,
+	.sources = ".rs",
+	.is_dependency = is_rust_dependency,
+    },
     {.name = "C", .kind = c_kind, .is_entry = is_main},
     {.name = NULL},
 };

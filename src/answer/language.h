@@ -26,6 +26,10 @@ struct language {
 	/* Functions that call a main() which is the runtime's, in every program of the language; as
 	 * beginnings of names. */
 	const char *const *starts_main;
+	/* How names of its sources end, and which of these are a library's that is compiled with the
+	 * program. They are libraries where the trace has sources that are none. */
+	const char *sources;
+	bool (*is_dependency)(const char *file);
 	/* Libraries with its runtime, as names of files begin. */
 	const char *const *runtime_modules;
 	/* Names or files, as they begin, of code that is compiled at run time: the runtime's pieces, its
@@ -44,5 +48,6 @@ extern const struct language languages[]; /* the last one has no name */
 /* Does one of the words begin the text, or is it the text? The list ends with NULL. */
 bool begins_with(const char *text, const char *const *word);
 bool is_one_of(const char *text, const char *const *word);
+bool has_suffix(const char *text, const char *suffix);
 
 #endif

@@ -59,6 +59,9 @@ static void note_language(struct own_code *own, const struct mayfly_location *at
 			own->starts_main = true;
 		if (!own->interpreted && l->has && l->has(at->file))
 			own->interpreted = l;
+		if (!own->separate && l->is_dependency && has_suffix(at->file, l->sources) &&
+		    !l->is_dependency(at->file) && named_kind(at->function, at->file) == CODE_OWN)
+			own->separate = l;
 	}
 }
 
@@ -114,13 +117,15 @@ enum code_kind code_kind(struct own_code *own, const struct mayfly_trace *trace,
 	if (trace != own->trace) {
 		own->trace = trace;
 		own->starts_main = false;
-		own->interpreted = NULL;
+		own->interpreted = own->separate = NULL;
 		if (trace)
 			note_languages(own, trace);
 	}
 	if (own->starts_main && !*file && strcmp(function, "main") == 0)
 		return CODE_ENTRY;
 	kind = named_kind(function, file);
+	if (kind == CODE_OWN && own->separate && own->separate->is_dependency(file))
+		return CODE_LIBRARY;
 	if (kind == CODE_OWN && own->interpreted)
 		kind = interpreter_kind(own->interpreted, file, module);
 	return kind == CODE_OWN ? module_kind(module) : kind;

@@ -26,6 +26,7 @@ struct own_code {
 	struct own_rules rules;		    /* the user's; they come first */
 	const struct mayfly_trace *trace;   /* the one that the next field is about; NULL: none */
 	bool starts_main;		    /* main() is of the language's runtime */
+	const struct language *separate;    /* has dependencies and own sources; NULL: none has */
 	const struct language *interpreted; /* the trace has its frames; NULL: of none */
 	bool folded; /* own_code_fold() folded a frame of a library or runtime */
 };

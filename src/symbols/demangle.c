@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -173,6 +174,21 @@ const char *demangle_intern(struct demangle *d, const char *text, size_t length)
 	return e ? e->text : NULL;
 }
 
+/* A procedure of a module, "__stuff_MOD_grow", as "stuff::grow". NULL: it is none. */
+static char *fortran_copy(const char *name, size_t length)
+{
+	static const char mark[] = "_MOD_";
+	const char *module = name + 2, *found = strstr(module, mark);
+	char *out;
+
+	if (!found || found == module || !found[sizeof(mark) - 1])
+		return NULL;
+	out = malloc(length);
+	if (out)
+		sprintf(out, "%.*s::%s", (int)(found - module), module, found + sizeof(mark) - 1);
+	return out;
+}
+
 static char *readable_copy(const char *name, size_t length)
 {
 	int options = DMGL_PARAMS | DMGL_ANSI | DMGL_AUTO | DMGL_RET_DROP;
@@ -185,6 +201,10 @@ static char *readable_copy(const char *name, size_t length)
 		free(out);
 		return NULL;
 	}
+	if (!strncmp(name, "_D", 2) && length <= LONGEST_NAME)
+		return dlang_demangle(name, options);
+	if (!strncmp(name, "__", 2) && name[2] != '_' && length <= LONGEST_NAME)
+		return fortran_copy(name, length);
 	/* Any other name is plain C, which decoders of old mangling styles would misread. */
 	if (strncmp(name, "_Z", 2) && strncmp(name, "_R", 2) && strncmp(name, "___Z", 4))
 		return NULL;
