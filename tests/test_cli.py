@@ -147,6 +147,33 @@ HELP_LINES = 40    # without --all
 MOST_OPTIONS = 270 # of all commands together, without --help
 
 
+@case
+def files_instead_of_commands():
+    """A trace is reported, a program is to be recorded, and other files are called what they are."""
+    same(mayfly(trace("exact"), "--by", "line").text, mayfly("report", trace("exact"), "--by", "line").text, "a trace")
+    failing("./nosuch", code=1, said=["./nosuch: no such file", "mayfly record -o FILE"])
+    failing("no.mayfly", code=1, said=["no.mayfly: no such file"])
+    failing(MAYFLY, code=2, said=["is a program; 'mayfly record -- %s' records it" % MAYFLY])
+    failing("gzip", code=2, said=["there is no command 'gzip'; 'mayfly record -- gzip' records the program"])
+    failing("report", MAYFLY, code=1, said=["%s: is a program" % MAYFLY])
+    header = bytearray(64)
+    header[:7] = b"\x7fELF\x02\x01\x01"
+    for kind, name, said in ((4, "core", "is a core file"), (1, "a.o", "is an object file"),
+                             (3, "liba.so.1", "is a shared library"), (2, "a", "is a program"),
+                             (3, "pie", "is a program"), (77, "odd", "not a mayfly trace")):
+        header[16] = kind
+        path = str(folder / name)
+        for size in (64, 18):
+            with open(path, "wb") as file:
+                file.write(header[:size])
+            failing("report", path, code=1, said=[name + ": ", said])
+    with open(folder / "script", "w") as file:
+        file.write("#!/bin/sh\n")
+    failing("report", str(folder / "script"), code=1, said=["is a script; 'mayfly record -- "])
+    for command in (["report"], ["leaks"], ["top"]):
+        failing(*command, "--html", "out.html", trace(), code=2, said=["'--html'; 'mayfly view --html OUT FILE'"])
+
+
 def options_of_help(command):
     """What `--help` lists: {"--output": "FILE"}, {"-o": "FILE"}; None: the option takes no value."""
     found = {}
@@ -529,7 +556,7 @@ def report_json(case_name):
             if by == "stack":
                 for place in row["stack"]:
                     same(sorted(place), ["file", "first_char", "function", "inlined",
-                                         "last_char", "line", "module"], "place")
+                                         "last_char", "line", "module", "recursive"], "place")
         parts = sum(row["self"]["bytes"]["estimate"] for row in answer["rows"])
         whole = answer["total"]["bytes"]["estimate"]
         check(abs(parts - whole) <= len(answer["rows"]) or whole == 2 ** 63 - 1,

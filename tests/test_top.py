@@ -337,6 +337,26 @@ def row(screen, name):
     return next((line.split() for line in screen.text().splitlines() if line.endswith("  " + name)), None)
 
 
+@case
+def alone_it_shows_the_largest_process():
+    """One of those that are listed: others may record here, too."""
+    with Folder() as here, recorded(here, "-x") as kept:
+        kept.tell("a", 30)
+        with top(columns=100, lines=24) as terminal:
+            terminal.shows("1-4 sort", "recording")
+            pid = int(re.search(r"pid (\d+), recording", terminal.screen.line(0))[1])
+            terminal.type("q")
+        check(pid == kept.pid or resident(pid) >= resident(kept.pid) // 2, pid, "is not the largest one")
+
+
+def resident(pid):
+    try:
+        with open("/proc/%d/statm" % pid) as file:
+            return int(file.read().split()[1])
+    except OSError:
+        return 1 << 40  # it has ended
+
+
 @cases([(80, 24), (200, 60), (60, 15), (132, 50)])
 def sizes(size):
     columns, lines = size

@@ -2,6 +2,7 @@
 /* The mayfly program: finds the command and runs it. */
 #include "terminal/border.h"
 #include "cli/cli.h"
+#include "cli/input/file_kind.h"
 #include "cli/nearest.h"
 #include "cli/option_table.h"
 #include "terminal/terminal.h"
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int cmd_help(int argc, char **argv);
 static int cmd_version(int argc, char **argv);
@@ -86,7 +88,31 @@ static int unknown_command(const char *name)
 	if (nearest.best)
 		return cli_usage("there is no command '%s'; did you mean '%s'?", name,
 				 nearest.best);
+	if (file_in_path(name))
+		return cli_usage(
+		    "there is no command '%s'; 'mayfly record -- %s' records the program", name,
+		    name);
 	return cli_usage("there is no command '%s'", name);
+}
+
+/* A path instead of a command, or a file that has no command's name. */
+static bool is_file(const char *name)
+{
+	static const char suffix[] = ".mayfly";
+	size_t length = strlen(name), tail = sizeof(suffix) - 1;
+
+	return strchr(name, '/') || (length > tail && strcmp(name + length - tail, suffix) == 0) ||
+	       access(name, F_OK) == 0;
+}
+
+/* A trace is shown; a program can be recorded. */
+static int run_file(int argc, char **argv)
+{
+	if (file_is_program(argv[1]))
+		return cli_usage("'%s' is a program; 'mayfly record -- %s' records it", argv[1],
+				 argv[1]);
+	cli_begin("report");
+	return cmd_report(argc, argv);
 }
 
 static void print_help(FILE *to)
@@ -197,7 +223,7 @@ static int run_command(int argc, char **argv)
 		return cli_usage("unknown option '%s'", argv[1]);
 	command = find_command(argv[1]);
 	if (!command)
-		return unknown_command(argv[1]);
+		return is_file(argv[1]) ? run_file(argc, argv) : unknown_command(argv[1]);
 	cli_begin(command->name);
 	return command->run(argc - 1, argv + 1);
 }

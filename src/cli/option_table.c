@@ -150,6 +150,9 @@ static int say_unknown(const struct option_table *table, const char *name, int l
 	struct nearest nearest;
 
 	snprintf(option, sizeof(option), "%.*s", length, name);
+	if (strcmp(option, "--html") == 0)
+		return cli_usage(
+		    "unknown option '--html'; 'mayfly view --html OUT FILE' writes the page");
 	for (const struct option_hint *h = table->hints; h && h->option; h++)
 		if (strcmp(h->option, option) == 0)
 			return cli_usage("unknown option '%s'; %s", option, h->hint);

@@ -5,6 +5,7 @@
 #include "answer/bad_chunks.h"
 #include "terminal/message.h"
 #include "cli/input/decode_threads.h"
+#include "cli/input/file_kind.h"
 #include "cli/fleet/fleet_trace.h"
 #include "fleet/http/server_url.h"
 #include "record/finalise.h"
@@ -161,13 +162,18 @@ static void say_unreadable(const char *path, int error)
 		cli_error("%s: %s", path, strerror(error));
 }
 
-static void say_not_opened(const char *path, int error)
+static void say_not_opened(const char *path, const struct loaded_file *file, int error)
 {
 	const char *text = mayfly_error_text(error);
+	char kind[PATH_MAX + 128];
 
 	switch (error) {
 	case MAYFLY_E_NOT_A_TRACE:
-		cli_error("%s: %s; 'mayfly record -o FILE -- PROGRAM' makes one", path, text);
+		if (*file_kind_text(kind, sizeof(kind), file->data, file->size, path))
+			cli_error("%s: %s", path, kind);
+		else
+			cli_error("%s: %s; 'mayfly record -o FILE -- PROGRAM' makes one", path,
+				  text);
 		break;
 	case MAYFLY_E_VERSION:
 		cli_error("%s: %s; use the mayfly that made it, or a newer one", path, text);
@@ -488,7 +494,7 @@ static bool make_trace(const char *path, struct opened_trace *opened)
 	if (!error)
 		error = mayfly_trace_open(file->data, file->size, &opened->trace);
 	if (error)
-		say_not_opened(path, error);
+		say_not_opened(path, file, error);
 	return !error;
 }
 

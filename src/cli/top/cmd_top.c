@@ -56,8 +56,10 @@ static const struct option_row top_rows[] = {
 
 const struct option_table top_option_table = {
     .usage = "top [OPTIONS] [PID|NAME|SPOOL|FILE]",
-    .about = "Shows on the terminal where a program's memory is while it is being recorded.\n"
-	     "Without a name: the processes that are being recorded.\n",
+    .about =
+	"Shows on the terminal where a program's memory is while it is being recorded.\n"
+	"Without a name: the only or the largest process that is being recorded; with --once or\n"
+	"--json, or when this is no terminal, a list of them.\n",
     .rows = top_rows,
     .notes = "On the terminal, h lists the keys, and q ends it.\n",
 };
@@ -133,12 +135,26 @@ static int show(struct top *t, const char *named)
 	return status;
 }
 
+static bool is_terminal(void)
+{
+	return isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+}
+
+/* The list says what to do when there is none. */
+static int show_largest(struct top *t)
+{
+	char *spool = t->once || t->r.json || !is_terminal() ? NULL : top_largest();
+	int status = spool ? show(t, spool) : top_print_list(t);
+
+	free(spool);
+	return status;
+}
+
 static bool options_agree(const struct top *t, int names)
 {
 	if (names > 1)
 		return cli_refuse("one process or trace at a time, please");
-	if (names == 1 && !t->once && !t->r.json &&
-	    !(isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)))
+	if (names == 1 && !t->once && !t->r.json && !is_terminal())
 		return cli_refuse("this is not a terminal; use --once or --json");
 	return true;
 }
@@ -160,7 +176,7 @@ int cmd_top(int argc, char **argv)
 		output_detect(&t.r.out);
 		if (options_agree(&t, argc - optind) && question_agrees(&t.r.q) &&
 		    own_rules_add_default(&t.r.q.own.rules))
-			status = optind == argc ? top_print_list(&t) : show(&t, argv[optind]);
+			status = optind == argc ? show_largest(&t) : show(&t, argv[optind]);
 	}
 	question_free(&t.r.q);
 	return status;

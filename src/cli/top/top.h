@@ -3,7 +3,7 @@
  * mayfly top, in parts:
  *
  *	cmd_top.c	options, and which of these
- *	top_list.c	without a name: the processes that carry the agent
+ *	top_list.c	without a name: the recorded processes
  *	top_source.c	the trace: of a recording that goes on, again and again, or of a file
  *	top_ask.c	the questions to it, those of mayfly report
  *	top_stacks.c	the stacks of one row
@@ -75,6 +75,8 @@ struct top {
 /* ---- top_list.c ---- */
 
 int top_print_list(const struct top *t);
+/* The spool of the process with the most resident bytes, to be freed; NULL: none is recorded. */
+char *top_largest(void);
 
 /* ---- top_facts.c ---- */
 

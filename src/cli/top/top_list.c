@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/input/recorded_processes.h"
+#include "base/system/process_file.h"
 #include "record/spool_control.h"
 #include "record/spool_status.h"
 
@@ -109,4 +110,26 @@ int top_print_list(const struct top *t)
 		status = t->r.json ? print_json(&c) : print_table(&c);
 	recorded_processes_free(&c);
 	return status;
+}
+
+char *top_largest(void)
+{
+	struct recorded_processes c;
+	const char *largest = NULL;
+	uint64_t most = 0;
+	char *spool = NULL;
+
+	if (recorded_processes_find(&c, NULL)) {
+		for (size_t i = 0; i < c.count; i++) {
+			uint64_t bytes = process_resident(c.process[i].pid);
+
+			if (largest && bytes <= most)
+				continue;
+			most = bytes;
+			largest = c.process[i].spool;
+		}
+		spool = largest ? strdup(largest) : NULL;
+	}
+	recorded_processes_free(&c);
+	return spool;
 }
