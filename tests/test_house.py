@@ -94,8 +94,8 @@ def agent_exports():
 @cases(["trace", "memprof"])
 def libraries_export_what_debian_knows(name):
     """debian/*.symbols, from which other packages learn which version they need."""
-    library = os.path.join(BUILD, "src", *(["memprof"] if name == "memprof" else []), "libmayfly-%s.so.1" % name)
-    with open(os.path.join(SOURCE, "debian", "libmayfly-%s1.symbols" % name)) as file:
+    library = os.path.join(BUILD, "src", *(["memprof"] if name == "memprof" else []), "libmayfly-%s.so.0" % name)
+    with open(os.path.join(SOURCE, "debian", "libmayfly-%s0.symbols" % name)) as file:
         known = re.findall(r"^ (\w+)@", file.read(), re.MULTILINE)
     found = {line.split()[-1].split("@")[0] for line in symbols("-D", "--defined-only", library)
              if line.split()[-2] != "A"}
