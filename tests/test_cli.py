@@ -110,6 +110,20 @@ def options_that_are_gone():
 
 
 @case
+def help_of_topics():
+    """Each names pages that there are, and sections that these have."""
+    for topic in re.search(r"help TOPIC' says where, for (.*)\.", mayfly("help").text)[1].split(", "):
+        text = mayfly("help", topic).text
+        same(text.count("\n"), 1, text)
+        for page, section in re.findall(r"man (mayfly[a-z-]*)(?:, ([A-Z ]+))?", text):
+            with open(os.path.join(SOURCE, "doc/man/%s.1.scd" % page)) as file:
+                check("# %s\n" % section in file.read() if section else True, topic, section)
+        for path in re.findall(r"doc/[A-Z]+\.md", text):
+            check(os.path.exists(os.path.join(SOURCE, path)), path)
+        check("man mayfly" in text or "doc/" in text, text)
+
+
+@case
 def version():
     text = mayfly("--version").text
     check(re.fullmatch(r"mayfly \d+\.\d+\.\d+\n", text), text)

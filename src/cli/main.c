@@ -115,6 +115,24 @@ static int run_file(int argc, char **argv)
 	return cmd_report(argc, argv);
 }
 
+/* What several commands have to do with: where the manual says it. */
+static const struct hint topics[] = {
+    {"figures", "how sizes, errors and intervals are shown: man mayfly, HOW FIGURES ARE SHOWN"},
+    {"formats",
+     "files of other tools: man mayfly-export and man mayfly-import; our own: doc/FORMAT.md"},
+    {"python", "programs in Python: man mayfly-record, PYTHON"},
+    {"ocaml", "programs in OCaml: man mayfly-record, --ocaml; man mayfly-report, SURVIVAL"},
+    {"containers", "what a container needs: doc/CONTAINERS.md"},
+};
+
+static const struct hint *find_topic(const char *name)
+{
+	for (size_t i = 0; i < sizeof(topics) / sizeof(*topics); i++)
+		if (strcmp(topics[i].word, name) == 0)
+			return &topics[i];
+	return NULL;
+}
+
 static void print_help(FILE *to)
 {
 	fputs("Usage: mayfly COMMAND [OPTIONS] [ARGUMENTS]\n"
@@ -131,8 +149,12 @@ static void print_help(FILE *to)
 	      "  mayfly record -o my.mayfly -- my-program its-arguments\n"
 	      "  mayfly report my.mayfly\n"
 	      "\n"
-	      "'mayfly COMMAND --help' lists a command's options; 'man mayfly' says more.\n",
+	      "'mayfly COMMAND --help' lists a command's options; 'man mayfly' says more.\n"
+	      "'mayfly help TOPIC' says where, for",
 	      to);
+	for (size_t i = 0; i < sizeof(topics) / sizeof(*topics); i++)
+		fprintf(to, "%s %s", i ? "," : "", topics[i].word);
+	fputs(".\n", to);
 }
 
 static int cmd_help(int argc, char **argv)
@@ -148,6 +170,10 @@ static int cmd_help(int argc, char **argv)
 		return cli_finish();
 	}
 	command = find_command(argv[1]);
+	if (!command && find_topic(argv[1])) {
+		puts(find_topic(argv[1])->hint);
+		return cli_finish();
+	}
 	if (!command)
 		return unknown_command(argv[1]);
 	if (!command->options) {
