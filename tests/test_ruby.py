@@ -324,6 +324,32 @@ def an_unknown_ruby_is_said_to_be_unknown():
     same(info(trace)["note"], "Ruby frames are unknown: only those of Ruby 3.1 are known", "note")
 
 
+LATE = """#include <dlfcn.h>
+#include <string.h>
+static void *library;
+static void *find(const char *name) { return dlsym(library, name); }
+int main(int argc, char **argv)
+{
+	library = dlopen("libruby-3.1.so.3.1", RTLD_NOW | RTLD_LOCAL);
+	((void (*)(int *, char ***))find("ruby_sysinit"))(&argc, &argv);
+	((void (*)(void))find("ruby_init"))();
+	return ((int (*)(void *))find("ruby_run_node"))(((void *(*)(int, char **))find("ruby_options"))(argc, argv));
+}
+"""
+
+
+@case
+def a_libruby_that_is_opened_later_is_said_to_be_unknown():
+    need_ruby()
+    with open(folder / "late.c", "w") as file:
+        file.write(LATE)
+    if run(["cc", "-o", folder / "late", folder / "late.c", "-ldl"]).code:
+        raise Skip("no C compiler")
+    trace = folder / "late.mayfly"
+    unchanged([folder / "late", "-W0", os.path.join(APP, "app.rb")], trace, "-x")
+    same(info(trace)["note"], "Ruby frames are unknown: its library was opened by the program", "note")
+
+
 # What the names of ruby.c's table stand for.
 FIELDS = {
     "ec": "struct rb_execution_context_struct", "frame": "rb_control_frame_t", "tag": "struct rb_vm_tag",

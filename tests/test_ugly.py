@@ -764,10 +764,10 @@ def yes_and_no_by_hand():
                                                 ("0", False), ("off", False), ("No", False), ("false", False))):
             spool = here / ("%d.spool" % number)
             run([program("ugly"), "churn", "500"], env=environment(LD_PRELOAD=AGENT, MAYFLY=(
-                "exact=%s,follow=%s,runtime_events=%s,attached=0,python=%s,output=%s" % ((word,) * 4 + (spool,)))))
+                "exact=%s,follow=%s,runtime_events=%s,attached=0,python=%s,ruby=%s,output=%s" % ((word,) * 5 + (spool,)))))
             facts = info(spool)
             same((facts["mode"], facts["note"]), ("exact" if exact else "sampled", None), word)
-        for key in ("exact", "follow", "runtime_events", "attached", "python"):
+        for key in ("exact", "follow", "runtime_events", "attached", "python", "ruby"):
             spool = here / (key + ".spool")
             run([program("ugly"), "churn", "500"], env=environment(
                 LD_PRELOAD=AGENT, MAYFLY="%s=maybe,output=%s" % (key, spool)))

@@ -255,8 +255,10 @@ static const char *find_context(const struct interpreter_library *in)
 	const Elf64_Sym *symbol = image_symbol(&in->image, "ruby_current_ec");
 	uintptr_t block = (uintptr_t)in->thread_block, thread = cpu_thread_pointer();
 
-	if (!symbol || ELF64_ST_TYPE(symbol->st_info) != STT_TLS || !block)
+	if (!symbol || ELF64_ST_TYPE(symbol->st_info) != STT_TLS)
 		return "the thread's context was not found";
+	if (!block)
+		return "its library was opened by the program";
 	context_offset = (intptr_t)(block + symbol->st_value - thread);
 	if ((uintptr_t)(context_offset + (intptr_t)THREAD_LOCAL_MOST) >= 2 * THREAD_LOCAL_MOST)
 		return "its library was opened by the program";
