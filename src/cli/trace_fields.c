@@ -3,20 +3,17 @@
 #include "cli/trace_fields.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 #include <time.h>
 
-#include "answer/absent.h"
 #include "answer/by_label.h"
+#include "answer/caveats.h"
 #include "answer/trace_names.h"
-#include "answer/counter_values.h"
 #include "answer/hints.h"
 #include "answer/text_format.h"
 #include "answer/trace_facts.h"
 
-#define FEW_SAMPLES 100 /* with fewer, only the total is known well */
-#define TEXT_BYTES  1024
+#define TEXT_BYTES 1024
 
 /* "" when there is no such time. */
 static char *real_time_text(char *buffer, size_t size, int64_t ns, const char *format)
@@ -78,26 +75,30 @@ char *ending_text(char *buffer, size_t size, const struct mayfly_info *info)
 	return text_format(buffer, size, "%s", text);
 }
 
+static void print_caveat(const struct output *o, const struct mayfly_trace *trace,
+			 enum caveat_kind kind)
+{
+	char text[CAVEAT_BYTES], clean[CAVEAT_BYTES];
+
+	if (*caveat_text(text, sizeof(text), trace, kind))
+		print_field(o, caveat_title(kind), "%s", text_clean(clean, sizeof(clean), text));
+}
+
 void print_overlap(const struct output *o, const struct mayfly_trace *trace, bool twice)
 {
 	const struct mayfly_info *info = mayfly_trace_info(trace);
 
-	if (trace_has_pools(info))
-		print_field(o, "Pools", "their blocks lie in blocks of malloc: %s",
-			    twice		? "do not add them up"
-			    : info->snapshot_ns ? "sums leave them out"
-						: "sums leave them out, --heap pool shows them");
-	if (!trace_overlaps(info))
+	if (!twice) {
+		print_caveat(o, trace, CAVEAT_POOLS);
+		print_caveat(o, trace, CAVEAT_COUNTED);
 		return;
-	if (twice)
+	}
+	if (trace_has_pools(info))
+		print_field(o, "Pools", "their blocks lie in blocks of malloc: do not add them up");
+	if (trace_overlaps(info))
 		print_field(o, "Overlap",
 			    "malloc's blocks include the memory that %s's heaps lie in, and "
 			    "external memory that malloc gave: do not add them up",
-			    trace_heap_owner(trace));
-	else
-		print_field(o, "Counted",
-			    "each byte once: as %s's block where there is one, else as "
-			    "malloc's; --by heap shows all heaps beside each other",
 			    trace_heap_owner(trace));
 }
 
@@ -153,133 +154,24 @@ void print_track_fields(const struct output *o, const struct mayfly_trace *trace
 		print_label_field(o, trace, hints);
 }
 
-/* If every allocation is recorded, only losses can make figures wrong. */
-static void note_lost_records(const struct output *o, const struct mayfly_info *info)
+void print_bypass(const struct output *o, const struct mayfly_trace *trace)
 {
-	if (info->dropped_samples && info->dropped_frees)
-		print_field(
-		    o, "Dropped",
-		    "%" PRIu64 " allocations and %" PRIu64
-		    " frees are missing: what is allocated is a lower bound, what is live "
-		    "may be too high or too low; record with more space (disk, --max-spool)",
-		    info->dropped_samples, info->dropped_frees);
-	else if (info->dropped_samples)
-		print_field(o, "Dropped",
-			    "%" PRIu64 " allocations are missing: all figures are lower bounds; "
-			    "record with more space (disk, --max-spool)",
-			    info->dropped_samples);
-	else
-		print_field(o, "Dropped",
-			    "%" PRIu64 " frees are missing: what is live or leaked is too high; "
-			    "record with more space (disk, --max-spool)",
-			    info->dropped_frees);
-}
-
-void print_bypass(const struct output *o, const struct mayfly_info *info)
-{
-	char text[NAME_BYTES];
-
-	if (info->missed_frees)
-		print_field(o, "Missed",
-			    "%" PRIu64 " %s%s without a free that mayfly saw: the memory was "
-			    "handed out again. Blocks shown as live or leaked may be free, too. "
-			    "Likely causes: a library opened with RTLD_DEEPBIND, free from dlsym, "
-			    "an allocator's internal functions, a static libc (mayfly-record(1), "
-			    "WHAT MAYFLY CANNOT SEE)",
-			    info->missed_frees, trace_is_exact(info) ? "" : "sampled ",
-			    info->missed_frees == 1 ? "block ended" : "blocks ended");
-	if (*info->note)
-		print_field(o, "Note", "%s", text_clean(text, sizeof(text), info->note));
-}
-
-static void note_losses(const struct output *o, const struct mayfly_info *info)
-{
-	char bytes[FIGURE_TEXT];
-
-	if ((info->dropped_samples || info->dropped_frees) && trace_is_exact(info))
-		note_lost_records(o, info);
-	else if (info->dropped_samples || info->dropped_frees)
-		print_field(o, "Dropped",
-			    "%" PRIu64 " samples, %" PRIu64
-			    " frees: the figures are too low (samples) or too high (frees)",
-			    info->dropped_samples, info->dropped_frees);
-	if (info->thinned)
-		print_field(o, "Thinned",
-			    "part of the samples was dropped to keep within --max-size, and the "
-			    "others count for them: the figures are right on average, their errors "
-			    "show the price");
-	if (info->inherited_allocated)
-		print_field(o, "Inherited",
-			    "an older version wrote these snapshots: the %" PRIu64
-			    " blocks inherited "
-			    "at the fork count as allocated",
-			    info->inherited);
-	if (info->truncated_stacks)
-		print_field(o, "Truncated", "%" PRIu64 " %s root part", info->truncated_stacks,
-			    info->truncated_stacks == 1 ? "stack lacks its" : "stacks lack their");
-	if (info->nested_blocks)
-		print_field(o, "Not counted",
-			    "%s in %" PRIu64 " blocks that signal handlers allocated",
-			    text_bytes(bytes, sizeof(bytes), (double)info->nested_bytes),
-			    info->nested_blocks);
-}
-
-static uint64_t finer_interval(const struct mayfly_info *info)
-{
-	uint64_t interval = info->interval_bytes;
-
-	/* Small enough to give about ten times FEW_SAMPLES. */
-	for (uint64_t samples = info->samples ? info->samples : 1;
-	     samples < 10 * FEW_SAMPLES && interval > 256; samples *= 2)
-		interval /= 2;
-	return interval;
-}
-
-static void note_remedies(const struct output *o, const struct mayfly_info *info)
-{
-	char interval[FIGURE_TEXT], finer[FIGURE_TEXT], samples[32] = "no";
-
-	/* Other traces cannot be recorded again with these options. */
-	bool recorded = !trace_is_ocaml_alone(info) && trace_is_recorded(info);
-
-	if (recorded && info->mode == MAYFLY_SAMPLED && info->samples < FEW_SAMPLES) {
-		text_bytes(interval, sizeof(interval), (double)info->interval_bytes);
-		text_size_option(finer, sizeof(finer), finer_interval(info));
-		if (info->samples)
-			snprintf(samples, sizeof(samples), "only %" PRIu64, info->samples);
-		print_field(o, "Hint",
-			    "an interval of %s gave %s sample%s; for more detail record again with "
-			    "-i %s",
-			    interval, samples, info->samples == 1 ? "" : "s", finer);
-	}
+	print_caveat(o, trace, CAVEAT_MISSED);
+	print_caveat(o, trace, CAVEAT_NOTE);
 }
 
 void print_absent(const struct output *o, const struct mayfly_info *info)
 {
-	char text[512];
+	char text[CAVEAT_BYTES];
 
-	if (info->absent)
-		print_field(o, "Unknown", "%s: the file that this comes from does not have them",
-			    absent_text(text, sizeof(text), info->absent));
+	if (*caveat_absent(text, sizeof(text), info->absent))
+		print_field(o, caveat_title(CAVEAT_UNKNOWN), "%s", text);
 }
 
-void print_notes(const struct output *o, const struct mayfly_info *info)
+void print_notes(const struct output *o, const struct mayfly_trace *trace)
 {
-	char text[NAME_BYTES];
-
-	if (*info->off_text)
-		print_field(o, "Stopped", "%s", text_clean(text, sizeof(text), info->off_text));
-	if (info->spool)
-		print_field(
-		    o, "Spool",
-		    "read from what the agent left behind; 'mayfly record' did not finish it");
-	if (!info->whole && !info->spool)
-		print_field(o, "Incomplete",
-			    "the file was cut off or damaged; only the intact part is shown");
-	note_losses(o, info);
-	print_absent(o, info);
-	print_bypass(o, info);
-	note_remedies(o, info);
+	for (int kind = CAVEAT_STOPPED; kind < CAVEATS; kind++)
+		print_caveat(o, trace, (enum caveat_kind)kind);
 }
 
 void print_hints(const struct output *o, const struct mayfly_trace *trace)
@@ -293,17 +185,8 @@ void print_hints(const struct output *o, const struct mayfly_trace *trace)
 
 void print_resident(const struct output *o, const struct mayfly_trace *trace)
 {
-	const struct mayfly_counter *now = counter_named(trace, "process.resident");
-	const struct mayfly_counter *peak = counter_named(trace, "process.resident_peak");
-	const struct mayfly_counter *own = counter_named(trace, "self.resident");
-	double end = own ? last_value(own) : now ? last_value(now) : 0;
-	char most[FIGURE_TEXT], left[FIGURE_TEXT];
+	char text[128];
 
-	if (!end)
-		return;
-	text_bytes(left, sizeof(left), end);
-	if (peak)
-		text_bytes(most, sizeof(most), fmax(largest_value(peak), end));
-	print_field(o, "Resident", "%s%s%s at the end; 'mayfly report --rss' explains it",
-		    peak ? most : "", peak ? " at most, " : "", left);
+	if (*resident_text(text, sizeof(text), trace))
+		print_field(o, "Resident", "%s; 'mayfly report --rss' explains it", text);
 }

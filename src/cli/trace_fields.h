@@ -21,9 +21,9 @@ void print_track_fields(const struct output *o, const struct mayfly_trace *trace
 /* What the trace lacks because the file that it was converted from lacks it. */
 void print_absent(const struct output *o, const struct mayfly_info *info);
 /* Frees that were not seen, and the remark of whoever wrote the trace. */
-void print_bypass(const struct output *o, const struct mayfly_info *info);
+void print_bypass(const struct output *o, const struct mayfly_trace *trace);
 /* These, and everything else that lowers the quality of the trace. */
-void print_notes(const struct output *o, const struct mayfly_info *info);
+void print_notes(const struct output *o, const struct mayfly_trace *trace);
 /* What the trace cannot show, and what to do. */
 void print_hints(const struct output *o, const struct mayfly_trace *trace);
 

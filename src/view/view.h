@@ -17,7 +17,8 @@
  * said so, arrays (below).
  *
  *	info			what the trace is: "program", "command", "info" (as in report --json),
- *				"summary", "counters", "notes", "sources",
+ *				"summary", "counters", "notes" (all caveats that report has), "resident",
+ *				"sources",
  *				"base" (null, or the same of the trace to compare with)
  *	overview		what the report without options says: "headline" (or null), "summary",
  *				"functions", "callers", "stacks" (rows)

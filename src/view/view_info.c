@@ -4,9 +4,11 @@
 #include <string.h>
 
 #include "answer/bad_chunks.h"
+#include "answer/caveats.h"
 #include "answer/headline.h"
 #include "answer/hints.h"
 #include "answer/json_parts.h"
+#include "answer/text_format.h"
 #include "query/query_two.h"
 #include "view/answers.h"
 
@@ -38,17 +40,30 @@ static void put_counters(struct json *j, const struct mayfly_trace *trace, size_
 	json_end(j);
 }
 
-static void put_hints(struct json *j, const struct mayfly_trace *trace)
+/* As the terminal says them, each in a line that begins with its title. */
+static void put_notes(struct json *j, const struct mayfly_trace *trace)
 {
-	char text[HINT_BYTES];
+	char line[CAVEAT_BYTES + 32];
+	const size_t size = sizeof(line);
 
 	json_array(j, "notes");
-	if (*bad_chunks_text(text, sizeof(text), trace))
-		json_text(j, NULL, text);
-	for (unsigned i = 0; i < HINTS; i++)
-		if (*hint_text(text, sizeof(text), trace, i))
-			json_text(j, NULL, text);
+	if (*bad_chunks_text(line, size, trace))
+		json_text(j, NULL, line);
+	for (int kind = 0; kind < CAVEATS; kind++) {
+		const char *title = caveat_title((enum caveat_kind)kind);
+		size_t used = strlen(text_format(line, size, "%s: ", title));
+
+		if (*caveat_text(line + used, size - used, trace, (enum caveat_kind)kind))
+			json_text(j, NULL, line);
+	}
+	for (unsigned i = 0; i < HINTS; i++) {
+		size_t used = strlen(text_format(line, size, "Hint: "));
+
+		if (*hint_text(line + used, size - used, trace, i))
+			json_text(j, NULL, line);
+	}
 	json_end(j);
+	json_text_or_null(j, "resident", resident_text(line, size, trace));
 }
 
 static int put_trace(struct json *j, const struct mayfly_trace *trace, const char *path,
@@ -73,7 +88,7 @@ static int put_trace(struct json *j, const struct mayfly_trace *trace, const cha
 	json_summary(j, &s);
 	json_end(j);
 	put_counters(j, trace, info->counters);
-	put_hints(j, trace);
+	put_notes(j, trace);
 	json_bool(j, "sources", sources);
 	return 0;
 }

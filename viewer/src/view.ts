@@ -22,8 +22,10 @@ export interface Info {
 	info: Record<string, any>;
 	summary: Summary;
 	counters: { name: string; unit: string }[];
-	/** What is missing or uncertain, and what to do. */
+	/** What is missing or uncertain, and what to do: all that the report says. */
 	notes: string[];
+	/** Of resident memory; null: it was not recorded. */
+	resident: string | null;
 	sources: boolean;
 	base: Info | null;
 }

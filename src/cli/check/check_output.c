@@ -208,7 +208,7 @@ void check_print_text(const struct report *r, const struct limits *limits)
 {
 	for (size_t i = 0; i < limits->count; i++)
 		print_limit(r, &limits->item[i], limit_fails(limits, &limits->item[i]));
-	print_notes(&r->out, r->file.info);
+	print_notes(&r->out, r->file.trace);
 	printf("%zu of %zu %s exceeded", limits_exceeded(limits), limits->count,
 	       limits->count == 1 ? "limit" : "limits");
 	if (limits_undecided(limits))
@@ -235,7 +235,7 @@ void check_print_plan(const struct report *r, const struct limits *limits)
 	    &r->out, STYLE_DIM, 0,
 	    "An interval sees what about 97 of 100 recordings with it would find; > marks the "
 	    "coarsest one that decides the limit.");
-	print_notes(&r->out, r->file.info);
+	print_notes(&r->out, r->file.trace);
 }
 
 /* Characters that XML 1.0 cannot have become question marks; bytes that are not UTF-8, U+FFFD. */

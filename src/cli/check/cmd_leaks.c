@@ -101,7 +101,7 @@ static int print_leaks(struct leaks *l, const struct mayfly_result *result)
 	if (!report_show_answer(r, result, r->top, r->depth))
 		return cli_error("out of memory");
 	print_suppressed(l);
-	print_bypass(&r->out, r->file.info);
+	print_bypass(&r->out, r->file.trace);
 	report_print_legend(r);
 	return cli_finish();
 }

@@ -204,7 +204,7 @@ static void print_head(const struct output *o, const struct opened_trace *file,
 		    text_count(b, sizeof(b), (double)plan->peak_blocks),
 		    text_duration(c, sizeof(c), (double)plan->peak_ns));
 	print_field(o, "Sampler", "%s", set->sampler == MAYFLY_POISSON ? "poisson" : "stratified");
-	print_notes(o, file->info);
+	print_notes(o, file->trace);
 	putchar('\n');
 }
 

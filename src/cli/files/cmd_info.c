@@ -277,7 +277,7 @@ static bool print_modules(const struct output *o, const struct mayfly_trace *tra
 	if (done) {
 		print_module_count(o, trace, info, count);
 		print_overlap(o, trace, false);
-		print_notes(o, info);
+		print_notes(o, trace);
 		print_hints(o, trace);
 		if (table_rows(t)) {
 			putchar('\n');

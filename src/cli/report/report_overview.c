@@ -165,7 +165,7 @@ static int print_overview_summary(const struct report *r)
 	print_timeline(r);
 	print_track_fields(&r->out, r->file.trace, true);
 	print_overlap(&r->out, r->file.trace, false);
-	print_notes(&r->out, r->file.info);
+	print_notes(&r->out, r->file.trace);
 	print_hints(&r->out, r->file.trace);
 	return CLI_OK;
 }
