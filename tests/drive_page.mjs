@@ -98,6 +98,8 @@ const steps = {
 	},
 	async size(width, height) {
 		await page.setViewportSize({ width, height });
+		// What is laid out by script follows a frame later.
+		await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
 		await settled();
 	},
 	/** From one place of an element to another, in shares of its width, at half of its height. */
@@ -119,6 +121,34 @@ const steps = {
 		await page.mouse.click(box.x + x * box.width, box.y + y * box.height);
 		await settled();
 	},
+	/** An element to this place, in pixels from the left. */
+	async dragTo(selector, x) {
+		const box = await page.locator(selector).boundingBox();
+		const y = box.y + box.height / 2;
+		await page.mouse.move(box.x + box.width / 2, y);
+		await page.mouse.down();
+		await page.mouse.move(x, y, { steps: 3 });
+		await page.mouse.up();
+		await settled();
+	},
+	double: (selector) => page.dblclick(selector),
+	clipboard: () => page.context().grantPermissions(["clipboard-read", "clipboard-write"]),
+	copied: () => page.evaluate(() => navigator.clipboard.readText()),
+	async scrollRight(selector) {
+		await page.locator(selector).evaluate((box) => (box.scrollLeft = box.scrollWidth));
+		await page.waitForFunction((selector) => document.querySelector(selector).scrollLeft > 0, selector);
+	},
+	/** Of the chosen line of the source: where its figures are, its end, and the end of what is seen. */
+	places: () => page.locator(".rows [aria-selected=true]").evaluate((row) => {
+		const box = row.closest(".rows");
+		const range = document.createRange();
+		range.selectNodeContents(row.querySelector("code"));
+		return {
+			figures: [...row.querySelectorAll(".stay")].map((cell) => Math.round(cell.getBoundingClientRect().left)),
+			end: range.getBoundingClientRect().right,
+			seen: box.getBoundingClientRect().left + box.clientWidth,
+		};
+	}),
 	async fill(selector, text) {
 		await page.fill(selector, text);
 		await page.press(selector, "Enter");
@@ -162,11 +192,11 @@ const steps = {
 	/** The number of columns that a grid is laid out in. */
 	columns: (selector) => page.locator(selector).first().evaluate((grid) =>
 		getComputedStyle(grid).gridTemplateColumns.split(" ").length),
-	/** For each table: its name, how many rows are drawn, whether others are not, and the share of its visible
-	 * width that its names have. */
+	/** For each table: its name, how many rows it has and how many are drawn, whether others are not, the share of
+	 * its visible width that its names have, whether they are first, and whether all that are cut have a tooltip. */
 	tables: () => page.locator("main table").evaluateAll((all) => all.map((table) => {
 		const heads = [...table.querySelectorAll("thead th")];
-		const names = table.matches(".heat-functions") ? heads[0] : heads.at(-1);
+		const names = table.querySelector("thead .names") ?? heads[0];
 		const seen = table.parentElement.getBoundingClientRect();
 		const box = names.getBoundingClientRect();
 		const inside = Math.min(box.right, seen.right) - Math.max(box.left, seen.left);
@@ -175,6 +205,10 @@ const steps = {
 			rows: table.querySelectorAll("tbody tr:not(.space)").length,
 			more: table.querySelector(".space") !== null,
 			share: inside / seen.width,
+			all: Number(table.getAttribute("aria-rowcount")) - 1,
+			first: names === heads[0],
+			whole: [...table.querySelectorAll("tbody .name-text")].every((name) =>
+				name.scrollWidth <= name.clientWidth || name.parentElement.title.startsWith(name.textContent)),
 		};
 	})),
 	/** Whether something is wider than the window. */

@@ -15,6 +15,8 @@
  *	many	 sampled, MANY of each: functions, lines, modules, threads, labels, sizes, lifetimes, spans,
  *		 instants, counters
  *	many-exact  the same, with every allocation
+ *	few	 5 functions and lines, every allocation
+ *	huge	 50,000 of them
  */
 #include "trace/write/writer.h"
 
@@ -393,6 +395,51 @@ static void say_many(void)
 	}
 }
 
+/* ---- few and huge ---- */
+
+#define FUNCTIONS_OF_MODULE 500u
+
+static uint32_t function_node(uint32_t number)
+{
+	const uint32_t at = number / FUNCTIONS_OF_MODULE;
+	const uint64_t start = 0x10000000ull + 0x100000ull * at;
+	const struct recording_module m = {.path = string(numbered("/opt/server/lib", at)),
+					   .start = start,
+					   .end = start + 0x100000,
+					   .to_ns = INT64_MAX};
+	struct recording_location l = {string(numbered("a_namespace::function", number)),
+				       string("/src/huge.c"),
+				       number + 1,
+				       false,
+				       0,
+				       0};
+	uint32_t f = recording_frame(r, MAYFLY_FRAME_CODE, recording_module(r, &m),
+				     start + 0x100 + 16 * (number % FUNCTIONS_OF_MODULE));
+
+	r->frame[f].first_location = recording_location(r, &l);
+	r->frame[f].locations = 1;
+	return recording_node(r, stack("main"), f);
+}
+
+static void say_functions(uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		node = function_node(i);
+		allocate(16 * (i % 1000 + 1), 1, true, 0);
+		now += US;
+	}
+}
+
+static void say_few(void)
+{
+	say_functions(5);
+}
+
+static void say_huge(void)
+{
+	say_functions(50000);
+}
+
 /* ---- all ---- */
 
 static void set_info(void)
@@ -423,7 +470,8 @@ static const struct kind {
     {"gc", collect, true, true, 0},	     {"strange", say_strange, true, true, 0},
     {"labels", serve, true, false, 0},	     {"overwritten", serve_overwritten, true, true, 0},
     {"many", say_many, false, true, 0},	     {"many-exact", say_many, true, true, 0},
-    {"hostile", say_hostile, true, true, 0},
+    {"hostile", say_hostile, true, true, 0}, {"few", say_few, true, false, 0},
+    {"huge", say_huge, true, false, 0},
 };
 
 static int write_file(const char *path, const struct kind *kind)

@@ -106,7 +106,7 @@ def totals(words):
     keys_of = ("function", "line", "module", "thread", "size")
     found = iter(drive(golden("exact"), *(step for by in keys_of for step in (
         ["open", hash_of("table", words, "own.by=" + by)], ["titles", ".total > span"],
-        ["titles", ".rows tr:not(.space) td:first-child .figure"], ["texts", ".rows .name-text"]))))
+        ["titles", ".rows tr:not(.space) td:nth-child(2) .figure"], ["texts", ".rows .name-text"]))))
     exact = "{:,} bytes, exact".format
     for by in keys_of:
         expected = json.loads(report("report", "--json", "--all", "--top", "0", "--by",
@@ -133,6 +133,101 @@ def terminal():
     path = command.index("exact.mayfly")
     expected = json.loads(report(*command[1:path], "--json", golden("exact")))
     same(total, ["{:,} bytes, exact".format(expected["total"]["bytes"]["estimate"])], "total")
+
+
+# ---- caveats ----
+
+CAVEATS = ["Stopped", "Spool", "Incomplete", "Dropped", "Thinned", "Inherited", "Truncated", "Not counted", "Unknown",
+           "Missed", "Note", "Hint", "Pools", "Counted"]
+
+
+def fields(text, titles):
+    """[(title, text)] of the report's fields, in order, wherever lines were broken."""
+    found = []
+    for line in text.splitlines():
+        title = next((one for one in titles if re.match(re.escape(one) + r"  ", line)), None)
+        if title:
+            found.append([title, line[len(title):].strip()])
+        elif found and found[-1] is not None and line.startswith(" " * 13):
+            found[-1][1] += " " + line.strip()
+        else:
+            found.append(None)
+    return [tuple(one) for one in found if one]
+
+
+@cases(sorted(os.path.basename(path)[:-7] for path in glob.glob(os.path.join(GOLDEN, "*.mayfly"))
+              if "v1-" not in path))  # which are refused
+def caveats(name):
+    """The page has every caveat of the terminal, word by word, and no other; and what was resident at the end."""
+    result = run([os.path.join(BUILD, "tests", "view_ask"), golden(name), "info"])
+    same(result.code, 0, result.err)
+    info = json.loads(result.out.split(b"\n", 1)[1])
+    shown = run([MAYFLY, "report", golden(name)])
+    same(shown.code, 0, shown.err)
+    text = shown.out.decode()
+    told = ["%s: %s" % field for field in fields(text, CAVEATS)]
+    notes = [re.sub("[\\x00-\\x1f\\x7f]", "?", note) for note in info["notes"]]  # as the terminal shows them
+    same(sorted(" ".join(note.split()) for note in notes), sorted(told), "caveats")
+    resident = fields(text, ["Resident"])
+    same(info["resident"] and info["resident"] + "; 'mayfly report --rss' explains it",
+         resident[0][1] if resident else None, "resident")
+
+
+@case
+def caveats_are_shown():
+    """On the summary, and behind a button on every view."""
+    result = run([os.path.join(BUILD, "tests", "view_ask"), golden("cut"), "info"])
+    notes = [" ".join(note.split()) for note in json.loads(result.out.split(b"\n", 1)[1])["notes"]]
+    check(len(notes) > 1, notes)
+    summary, button, dialog = drive(golden("cut"), ["texts", ".summary .notes li"], ["press", "4"],
+                                    ["texts", ".tools .warning"], ["click", ".tools .warning"],
+                                    ["texts", "dialog .notes li"])
+    same((summary, button, dialog), (notes, ["Notes %d" % len(notes)], notes), "notes")
+
+
+@case
+def totals_of_views():
+    """Views that count something of their own have no total of the question's metric beside them."""
+    steps = []
+    for view in ("leaks", "spans", "events", "churn", "table"):
+        steps += [["open", "#v1/" + view], ["texts", ".sentence .total"], ["texts", ".sentence .visually-hidden"]]
+    found = drive(golden("exact"), ["open"], *steps)
+    same(found[:8:2], [[]] * 4, "totals")
+    same([text[0] for text in found[1:8:2]], ["Never freed", "Spans", "Events", "Churn"], "what is counted")
+    check("MiB" in found[8][0], "the table's total", found[8])
+
+
+@case
+def one_thread():
+    """`Only this` on a thread keeps its blocks, not those of others with its name."""
+    with Folder() as here:
+        source, program = here / "t.c", here / "t"
+        with open(source, "w", encoding="utf-8") as file:
+            file.write("""#include <pthread.h>
+#include <stdlib.h>
+static void *work(void *size)
+{
+	pthread_setname_np(pthread_self(), "worker");
+	return malloc((size_t)size);
+}
+int main(void)
+{
+	for (size_t i = 1; i <= 3; i++) {
+		pthread_t t;
+		pthread_create(&t, NULL, work, (void *)(i * 100000));
+		pthread_join(t, NULL);
+	}
+}
+""")
+        same(run(["cc", "-D_GNU_SOURCE", "-pthread", "-o", program, source]).code, 0)
+        done = run([MAYFLY, "record", "-x", "-o", here / "t.mayfly", "--", program])
+        same(done.code, 0, repr(done))
+        text, bytes_found = drive(here / "t.mayfly", ["open", "#v1/table?own.by=thread&metric=allocated"], ["press", "j"],
+                                  ["click", "text=Only this"], ["texts", ".part .part-value"], ["titles", ".total > span"])
+        rows = json.loads(report("report", "--json", "--by", "thread", "--metric", "allocated", here / "t.mayfly"))["rows"]
+    same([row["thread"] for row in rows[:3]], ["worker"] * 3, "threads")
+    same(text, ["worker (%d)" % rows[0]["tid"]], "filter")
+    same(bytes_found, ["{:,} bytes, exact".format(rows[0]["self"]["bytes"]["estimate"])], "only its own")
 
 
 # ---- the frame ----
@@ -277,36 +372,51 @@ NAMED = {
                                                "label:tenant")] +
             ["summary", "heat", "source", "spans", "events", "churn"],
     "many-exact": ["table?own.by=function&own.sort=total", "table?own.by=thread", "spans"],
+    "few": ["summary", "table", "table?own.by=stack", "source", "heat", "spans", "leaks", "churn"],
+    "huge": ["summary", "table", "table?own.by=line&own.sort=total", "table?own.by=stack", "source", "heat", "leaks", "churn"],
     "exact": ["summary", "reallocs", "leaks", "rss", "fragmentation"], "ocaml": ["survival", "events"]}
 LONG = ["source", *("table?own.by=" + by for by in ("function", "line", "module", "stack", "thread", "label:tenant"))]
+WIDTHS = (390, 1024, 1440, 1920)
+HUGE = 50000  # rows
 
 
-def many(which, here):
-    """A trace with thousands of everything."""
+def made(which, here):
+    """A trace of make_events: with thousands of everything, with few functions or with HUGE ones; or a golden one."""
+    if which in ("exact", "ocaml"):
+        return golden(which)
     same(run([os.path.join(BUILD, "tests", "make_events"), which, here / "t.mayfly"]).code, 0)
     return here / "t.mayfly"
 
 
 def tables_of(trace, browser_views):
-    """[(view, width of the window, table)]"""
-    asked = [(view, width) for width in (1024, 1440) for view in browser_views]
-    steps = []
-    for view, width in asked:
-        steps += [["size", width, 800], ["open", "#v1/" + view], ["wait", "main table"], ["tables"]]
+    """[(view, theme, width of the window, table)]"""
+    asked = [(view, theme, width) for view in browser_views for theme in ("light", "dark") for width in WIDTHS]
+    steps, before = [], (None, None)
+    for view, theme, width in asked:
+        if (view, theme) != before:
+            steps += [["scheme", theme], ["open", "#v1/" + view], ["wait", "main table, main .empty, main .pane"]]
+        before = view, theme
+        steps += [["size", width, 800], ["tables"]]
     return [(*ask, table) for ask, tables in zip(asked, drive(trace, ["open"], *steps)) for table in tables]
 
 
 @cases(list(NAMED))
 def names_have_room(which):
-    """At least 40 % of what is seen of a table is for its names, however many rows it has."""
+    """At least 40 % of what is seen of a table is for its names, however many rows it has, at each width and in both
+    themes; they come first, and what does not fit is in the tooltip."""
     with Folder() as here:
-        found = tables_of(many(which, here) if "many" in which else golden(which), NAMED[which])
-    same({view for view, _, _ in found}, set(NAMED[which]), "views with tables")
-    for view, width, table in found:
-        check(table["share"] >= 0.4, view, width, table)
+        found = tables_of(made(which, here), NAMED[which])
+    check({view for view, *_ in found} <= set(NAMED[which]), "views with tables")
+    check("table" in which or found, "no tables")
+    for view, theme, width, table in found:
+        check(table["share"] >= 0.4, view, theme, width, table)
+        check(table["first"] or view == "source", "names are not the first column of", view, table)
+        check(table["whole"], "a name that is cut has no tooltip", view, width, table)
     if "many" in which:
-        same({view for view, _, table in found if table["more"] and view in LONG},
+        same({view for view, _, _, table in found if table["more"] and view in LONG},
              set(LONG) & set(NAMED[which]), "views with more rows than the window")
+    if which == "huge":
+        check(any(table["all"] and table["all"] >= HUGE for *_, table in found), "not so many rows", found[:3])
 
 
 @case
@@ -315,13 +425,59 @@ def names_beside_a_chosen_row():
     with Folder() as here:
         steps = []
         for by in ("function", "module", "thread"):
-            for width in (1024, 1440):
+            for width in WIDTHS:
                 steps += [["size", width, 800], ["open", "#v1/table?own.by=" + by], ["press", "j"],
                           ["wait", ".side"], ["tables"]]
-        for tables in drive(many("many", here), ["open"], *steps):
+        for tables in drive(made("many", here), ["open"], *steps):
             check(tables[0]["more"], tables)
             for table in tables:
                 check(table["share"] >= 0.4, table)
+
+
+@case
+def names_are_resized():
+    """By dragging and by keys, from two fifths of the width on; the next time they are as wide again."""
+    def share(tables):
+        return tables[0]["share"]
+    with Folder() as here:
+        grip = ".rows .names-grip"
+        steps = [["size", 1440, 800], ["open", "#v1/table"], ["tables"], ["dragTo", grip, 1000], ["tables"],
+                 ["open", "#v1/table?own.by=line"], ["tables"], ["focus", grip], ["press", "ArrowLeft", "ArrowLeft"],
+                 ["tables"], ["dragTo", grip, 10], ["tables"], ["double", grip], ["tables"]]
+        first, wide, again, narrower, least, reset = map(share, drive(made("few", here), ["open"], *steps))
+    check(abs(wide - 1000 / 1440) < 0.02 and wide > first, "dragged", first, wide)
+    check(abs(again - wide) < 0.01, "remembered", wide, again)
+    check(abs(narrower - (wide - 0.04)) < 0.01, "by keys", wide, narrower)
+    check(0.4 <= least < 0.45, "the least", least)
+    check(abs(reset - first) < 0.01, "reset", first, reset)
+
+
+@case
+def names_are_copied():
+    """Whole, with file and module; of a stack all frames."""
+    function, stack = drive(
+        golden("exact"), ["clipboard"], ["open", "#v1/table"], ["press", "j", "c"], ["until", ".view-bar", "Copied"],
+        ["copied"], ["open", "#v1/table?own.by=stack"], ["press", "j", "c"], ["until", ".view-bar", "Copied"], ["copied"])
+    rows = json.loads(report("report", "--json", golden("exact")))["rows"]
+    same(function.split("\n")[:2], [rows[0]["function"], rows[0]["file"]], "function")
+    rows = json.loads(report("report", "--json", "--by", "stack", golden("exact")))["rows"]
+    same([line.split("  ")[:2] for line in stack.split("\n")],
+         [[frame["function"], "%s:%d" % (frame["file"], frame["line"])] for frame in rows[0]["stack"]], "stack")
+
+
+@case
+def source_shows_whole_lines():
+    """The longest line can be moved into sight, and the figures stay where they are."""
+    rows = lines_of(golden("exact"))
+    file, line = rows[0]["file"], rows[0]["line"]
+    text = "\n" * (line - 1) + "x = " + "long_name + " * 60 + "the_end;\n" + "\n" * 40
+    for width in WIDTHS:
+        whole, before, after = drive(golden("exact"), ["size", width, 800], ["press", "7"], ["wait", SELECTED],
+                                     ["texts", SELECTED + " code"], ["places"], ["scrollRight", ".rows"], ["places"],
+                                     sources={file: text})
+        check(whole[0].endswith("the_end;"), whole)
+        same(after["figures"], before["figures"], "figures at %d" % width)
+        check(after["end"] <= after["seen"], "the line's end is not seen at", width, after)
 
 
 @cases(["survival", "events"])

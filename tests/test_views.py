@@ -119,7 +119,7 @@ def all_agree(browser, words, trace=EXACT):
         if view == "flame":
             browser.until("[role=treeitem]", "all, %s, 100" % bytes_text(expected))
         if view == "heat":
-            browser.until(".heat-functions caption", bytes_text(expected) + " by function")
+            browser.until(".heat-functions h2", bytes_text(expected) + " by function")
     return expected
 
 

@@ -2,6 +2,7 @@
 // The flame graph, and the difference of two traces as one: what belongs around the picture.
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { percentText } from "../format.ts";
+import { copyText } from "../shell/copy.ts";
 import { exactly } from "../shell/patterns.ts";
 import type { ViewProps } from "../view.ts";
 import { rowKey, sourceOf, type Row } from "../views/row.ts";
@@ -54,7 +55,7 @@ function actionsOf(props: ViewProps, t: Tree, node: number, zoom: (node: number)
 			run: () => go({ view: "source", own: sourceOf(rowOf(t, node)) }) });
 	}
 	actions.push(
-		{ group: "Copy", name: "Copy name", run: () => void navigator.clipboard?.writeText(name) },
+		{ group: "Copy", name: "Copy name", run: () => void copyText(name) },
 	);
 	return actions;
 }

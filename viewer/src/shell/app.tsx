@@ -5,7 +5,8 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { Engine } from "../engine/engine.ts";
 import { listenToKeys, useKeys } from "../keyboard.ts";
 import type { Info, ViewProps } from "../view.ts";
-import { ignored } from "../views/applies.ts";
+import { Reading } from "../views/cells.tsx";
+import { ignored, ownMetric } from "../views/applies.ts";
 import { views } from "../views/index.ts";
 import type { View } from "../views/index.ts";
 import { errorMessage, useAnswer } from "./answer.ts";
@@ -87,7 +88,7 @@ function Opened(props: OpenedProps) {
 	], true);
 	useEffect(() => {
 		const program = baseName(info.program) || "trace";
-		document.title = `${view.title} of ${program}: ${questionText(state.question)} - mayfly`;
+		document.title = `${view.title} of ${program}: ${questionText(state.question, ownMetric(view))} - mayfly`;
 	}, [state, view, info]);
 	return (
 		<>
@@ -116,7 +117,8 @@ function Opened(props: OpenedProps) {
 				</div>
 				<Tabs info={info} current={view} show={show} />
 			</header>
-			<Sentence engine={engine} info={info} question={state.question} generation={generation} go={go} />
+			<Sentence engine={engine} info={info} question={state.question} counts={ownMetric(view)}
+				generation={generation} go={go} />
 			{problem && problem !== closedProblem && (
 				<Notice text={problem} onClose={() => setClosedProblem(problem)} />
 			)}
@@ -128,7 +130,7 @@ function Opened(props: OpenedProps) {
 					<p class="empty">{absent}</p>
 				) : Component ? (
 					<Component engine={engine} info={info} state={state} go={go} generation={generation} />
-				) : null}
+				) : <Reading />}
 			</main>
 			{dialog === "keys" && <KeySheet onClose={() => setDialog(undefined)} />}
 			{dialog === "notes" && <Notes notes={notes} onClose={() => setDialog(undefined)} />}
@@ -147,7 +149,7 @@ function Loaded(props: Omit<OpenedProps, "info" | "generation">) {
 	const info = useAnswer<Info>(engine, "info", generation);
 	if (info.value) return <Opened {...props} info={info.value} generation={generation} />;
 	if (info.error) return <p class="empty" role="alert">{info.error}</p>;
-	return <p class="empty" role="status">Reading the trace…</p>;
+	return <Reading />;
 }
 
 export interface AppProps {

@@ -15,7 +15,8 @@ export interface FilterKind {
 	wordsAfter?: string;
 	list: boolean;
 	hint: string;
-	show(value: string): string;
+	/** info: to say more of what the value means. */
+	show(value: string, info?: Info): string;
 	suggest?(info: Info): string[];
 }
 
@@ -39,6 +40,13 @@ export function labelKeys(info: Info): string[] {
 	return info.info.label_keys ?? [];
 }
 
+/** A number says little: its name goes first. */
+function threadText(value: string, info?: Info): string {
+	const threads = info?.info.thread_list as { tid: number; name: string }[] | undefined;
+	const name = threads?.find(({ tid }) => `${tid}` === value)?.name;
+	return name ? `${name} (${value})` : patternText(value);
+}
+
 const pattern = "a regular expression; matches functions, files and modules";
 const size = "bytes, or 4K, 1M, 2G";
 const time = "seconds, or 10us, 5ms, 2m";
@@ -55,7 +63,7 @@ export const filterKinds: FilterKind[] = [
 	{ option: "show-from", title: "Stacks from a function on", words: "with stacks from", list: true,
 		hint: pattern, show: patternText },
 	{ option: "thread", title: "Thread", words: "allocated in thread", list: true,
-		hint: "a regular expression for the name, or a thread ID", show: patternText,
+		hint: "a regular expression for the name, or a thread ID", show: threadText,
 		suggest: (info) => [...new Set((info.info.thread_list as { name: string }[]).map((thread) => thread.name))] },
 	{ option: "label", title: "Label", words: "labelled", list: true,
 		hint: "a regular expression for KEY=VALUE", show: patternText,
@@ -126,7 +134,7 @@ export function phrases(question: Question): { kind: FilterKind; words: string; 
 /** What of the question a view leaves out of account, as text; undefined: nothing. */
 export function ignoredText(question: Question): string | undefined {
 	const parts = phrases(question).map(({ kind, words, values }) =>
-		`${words} ${values.map(kind.show).join(" or ")}`);
+		`${words} ${values.map((value) => kind.show(value)).join(" or ")}`);
 	if (question.metric !== undefined || question.at !== undefined)
 		parts.unshift(metricTitle(question).toLowerCase());
 	if (question["all-frames"]) parts.push("with the allocator's frames");
@@ -134,10 +142,10 @@ export function ignoredText(question: Question): string | undefined {
 }
 
 /** The whole sentence as text, for the window's title and for screen readers. */
-export function questionText(question: Question): string {
-	const parts = [metricTitle(question)];
+export function questionText(question: Question, counts = metricTitle(question)): string {
+	const parts = [counts];
 	for (const { kind, words, values } of phrases(question))
-		parts.push(`${words} ${values.map(kind.show).join(" or ")}`);
+		parts.push(`${words} ${values.map((value) => kind.show(value)).join(" or ")}`);
 	if (question["all-frames"]) parts.push("with the allocator's frames");
 	return parts.join(", ");
 }

@@ -15,6 +15,11 @@ function modeText(facts: Record<string, any>): string {
 	return String(facts.mode ?? "");
 }
 
+/** A sample stands for many allocations. */
+function eventsName(facts: Record<string, any>): string {
+	return facts.mode === "exact" && !facts.thinned ? "allocations" : "samples";
+}
+
 function recordedText(facts: Record<string, any>): string {
 	const start = facts.start_time ? new Date(facts.start_time) : undefined;
 	const parts = [];
@@ -53,7 +58,8 @@ function Facts(props: RecordingProps & { close(): void }) {
 		["How", modeText(info.info)],
 		["Ended", endingText(info.info.ending)],
 		["Events", info.info.samples > 0
-			? `${exactText(info.info.samples)} allocations, ${exactText(info.info.frees)} of them freed` : ""],
+			? `${exactText(info.info.samples)} ${eventsName(info.info)}, ${
+				exactText(info.info.frees)} of them freed` : ""],
 		["Size", info.info.file_bytes > 0 ? bytesText(info.info.file_bytes) : ""],
 	];
 	const then = (run: () => void) => () => {

@@ -16,6 +16,8 @@ interface SentenceProps {
 	engine: Engine;
 	info: Info;
 	question: Question;
+	/** Of the view, which counts something else than the metric: so its total is not shown. */
+	counts?: string;
 	generation: number;
 	go(change: Change): void;
 }
@@ -89,7 +91,7 @@ function Part(props: SentenceProps & { kind: FilterKind; value: string }) {
 		props.go({ question: withValue(props.question, kind, value, next) });
 	return (
 		<span class="part">
-			<Popover label={kind.show(value)} class="part-value" title={`${kind.title}: change`} role="dialog">
+			<Popover label={kind.show(value, props.info)} class="part-value" title={`${kind.title}: change`} role="dialog">
 				{(close) => (
 					<Editor
 						kind={kind}
@@ -105,7 +107,7 @@ function Part(props: SentenceProps & { kind: FilterKind; value: string }) {
 			<button
 				type="button"
 				class="part-remove"
-				aria-label={`Remove: ${kind.words} ${kind.show(value)}`}
+				aria-label={`Remove: ${kind.words} ${kind.show(value, props.info)}`}
 				title="Remove"
 				onClick={() => change("")}
 			>
@@ -237,9 +239,10 @@ export function Sentence(props: SentenceProps) {
 	};
 	return (
 		<section class="sentence" aria-label="What is shown">
-			<span class="visually-hidden">{questionText(question)}</span>
+			<span class="visually-hidden">{questionText(question, props.counts)}</span>
 			<div class="parts">
-				<MetricMenu {...props} />
+				{props.counts === undefined ? <MetricMenu {...props} />
+					: <span class="counts">{props.counts}</span>}
 				{shown.map(({ kind, words, values }) => (
 					<span class="phrase" key={kind.option}>
 						<span class="words">{`${words} `}</span>
@@ -274,7 +277,7 @@ export function Sentence(props: SentenceProps) {
 					</button>
 				)}
 			</div>
-			<TotalText {...props} />
+			{props.counts === undefined && <TotalText {...props} />}
 		</section>
 	);
 }

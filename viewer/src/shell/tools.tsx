@@ -11,6 +11,7 @@ import { applied } from "../views/applies.ts";
 import type { View } from "../views/index.ts";
 import { errorMessage } from "./answer.ts";
 import { commandText } from "./commands.ts";
+import { copyText } from "./copy.ts";
 import { storedView, storeView } from "./location.ts";
 import { pngOfView, printView, svgOfView } from "./pictures.ts";
 import { MenuItem, Popover } from "./popover.tsx";
@@ -20,15 +21,6 @@ import type { Theme } from "./theme.ts";
 export function baseName(path: string | null): string {
 	if (!path) return "";
 	return path.replace(/\/+$/, "").split("/").pop() || path;
-}
-
-async function copy(text: string): Promise<boolean> {
-	try {
-		await navigator.clipboard.writeText(text);
-		return true;
-	} catch {
-		return false; // not allowed: the text is there to be marked
-	}
 }
 
 export function TerminalTool(props: { info: Info; state: State; view: View }) {
@@ -46,7 +38,7 @@ export function TerminalTool(props: { info: Info; state: State; view: View }) {
 							type="button"
 							class="primary"
 							data-first
-							onClick={async () => setCopied((await copy(text)) ? text : "")}
+							onClick={async () => setCopied((await copyText(text)) ? text : "")}
 						>
 							Copy
 						</button>
@@ -150,7 +142,7 @@ export function ShareTool(props: {
 				<>
 					<MenuItem hint="this view, these filters" onChoose={async () => {
 						setLink("");
-						if (await copy(location.href)) close();
+						if (await copyText(location.href)) close();
 						else setLink(location.href);
 					}}>
 						Copy link

@@ -22,6 +22,12 @@ const understood: Record<string, readonly Key[]> = {
 	survival: [...stacks, "label", "min-size", "max-size", ...range],
 };
 
+/** What a view counts whatever the question's metric is; undefined: it counts the metric. */
+export function ownMetric(view: { id: string; title: string }): string | undefined {
+	if (view.id === "leaks") return "Never freed";
+	return understood[view.id] && view.title;
+}
+
 /** The part of the question that the view answers. */
 export function applied(view: string, question: Question): Question {
 	const keys = understood[view];

@@ -6,6 +6,7 @@ import { useRef } from "preact/hooks";
 import type { Estimate } from "../engine/engine.ts";
 import { errorText, intervalText, confidence, valueText } from "../format.ts";
 import type { Answer } from "../shell/answer.ts";
+import { NamesGrip, namesStyle, useNames } from "./names.tsx";
 import { fitting, useRoom } from "./room.ts";
 import type { Sized } from "./room.ts";
 import type { RowName } from "./row.ts";
@@ -50,13 +51,14 @@ export function Breakable(props: { name: string }) {
 export function Name(props: { of: RowName; title?: string }) {
 	const { name, detail } = props.of;
 	return (
-		<span class="name" title={props.title ?? (detail ? `${name}  ${detail}` : name)}>
+		<span class="name" title={props.title ?? props.of.full ?? (detail ? `${name}  ${detail}` : name)}>
 			<span class="name-text"><FunctionText name={name} /></span>
 			{detail && <span class="detail">{detail}</span>}
 		</span>
 	);
 }
 
+/** A column of a small table. The one without a width has the names, and is shown first. */
 export interface Column<R> extends Sized {
 	title: string;
 	hint?: string;
@@ -86,7 +88,10 @@ export interface SmallTableProps<R> {
 export function SmallTable<R>(props: SmallTableProps<R>) {
 	const { rows, onChoose } = props;
 	const box = useRef<HTMLDivElement>(null);
-	const columns = fitting(props.columns, useRoom(box, rows.length > 0));
+	const names = useNames("small");
+	const namesFirst = [...props.columns].sort((a, b) =>
+		Number(a.width !== undefined) - Number(b.width !== undefined));
+	const columns = fitting(namesFirst, useRoom(box, rows.length > 0), names.share);
 	if (!rows.length) return <p class="empty">{props.none ?? "Nothing"}</p>;
 	const left = props.columns.filter((column) => !columns.includes(column));
 	return (
@@ -94,15 +99,16 @@ export function SmallTable<R>(props: SmallTableProps<R>) {
 			<table class="small" aria-label={props.caption}>
 				<thead>
 					<tr>
-						{columns.map((column) => (
+						{columns.map((column, at) => (
 							<th
 								key={column.title}
 								scope="col"
-								class={column.number ? "number" : undefined}
+								class={column.number ? "number" : at === 0 ? "names" : undefined}
 								title={column.hint}
-								style={widthStyle(column.width)}
+								style={column.width === undefined ? namesStyle(names) : widthStyle(column.width)}
 							>
 								{column.title}
+								{at === 0 && column.width === undefined && <NamesGrip names={names} box={box} />}
 							</th>
 						))}
 					</tr>
@@ -118,14 +124,13 @@ export function SmallTable<R>(props: SmallTableProps<R>) {
 							{columns.map((column, at) => {
 								const share = column.share?.(row);
 								const inside = column.cell(row);
-								const last = at === columns.length - 1;
 								return (
 									<td
 										key={column.title}
 										class={`${column.number ? "number" : ""}${share === undefined ? "" : " bar"}`}
 										style={share === undefined ? undefined : barStyle(share)}
 									>
-										{last && onChoose ? (
+										{at === 0 && onChoose ? (
 											<button type="button" class="row-button">{inside}</button>
 										) : (
 											inside

@@ -3,7 +3,7 @@
 // moving with the arrows, chooses a rectangle; so do the sums beside it. What lies in it is below.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { requestText, type Estimate } from "../engine/engine.ts";
-import { bytesText, countText, estimateText, figureText, intervalText } from "../format.ts";
+import { blocksText, bytesOf, bytesText, countText, estimateText, figureText, intervalText } from "../format.ts";
 import "../heat.css";
 import { useAnswer } from "../shell/answer.ts";
 import { questionParameters, type Question } from "../state.ts";
@@ -12,7 +12,8 @@ import { chosenOf, filterOf, lifetimeText, ordered, sizeText, type Brush, type C
 import { inkShare, stepShare, STEPS } from "../heat/scale.ts";
 import type { Heat as Answer } from "../timeline/answers.ts";
 import type { ViewProps } from "../view.ts";
-import { rowKey, rowName, type Row, type Rows } from "./row.ts";
+import { Bytes, isNoise, Name, SmallTable } from "./cells.tsx";
+import { rowName, type Rows } from "./row.ts";
 
 type Measure = "bytes" | "blocks" | "samples";
 
@@ -265,35 +266,21 @@ function TopFunctions({ props, question }: { props: ViewProps; question: Questio
 		{ ...questionParameters(question), by: "function", top: 12 });
 	const { value, error, loading } = useAnswer<Rows>(engine, request, generation);
 	if (error) return <p class="heat-hint" role="alert">{error}</p>;
-	const bytesOf = (row: Row) => row.self.bytes?.estimate ?? 0;
-	const rows = (value?.rows ?? []).filter((row) => bytesOf(row) > 0);
-	const most = largest(rows.map(bytesOf));
+	const rows = (value?.rows ?? []).filter((row) => bytesOf(row.self) > 0);
+	const most = largest(rows.map((row) => bytesOf(row.self)));
 	return (
-		<table class={`heat-functions${loading ? " heat-old" : ""}`}>
-			<caption>
-				{value ? `${figureText(value.total.bytes!, value.total.samples)} by function` : "By function"}
-			</caption>
-			<thead>
-				<tr><th scope="col">function</th><th scope="col">bytes</th><th scope="col">blocks</th></tr>
-			</thead>
-			<tbody>
-				{rows.map((row) => {
-					const { name, detail } = rowName(row, "function");
-					return (
-						<tr key={rowKey(row, "function")}>
-							<td title={name}>{name} <small>{detail}</small></td>
-							<td title={intervalText(row.self)}>
-								<span class="heat-bar" style={{
-									width: `${(100 * bytesOf(row)) / most}%`,
-								}} />
-								<span>{figureText(row.self.bytes!, row.self.samples)}</span>
-							</td>
-							<td>{countText(row.self.blocks?.estimate ?? 0)}</td>
-						</tr>
-					);
-				})}
-			</tbody>
-		</table>
+		<section class={`heat-functions${loading ? " heat-old" : ""}`}>
+			<h2>
+				{value ? `${figureText(value.total.bytes!, value.total.samples)} by function` : "Reading…"}
+			</h2>
+			<SmallTable caption="By function" rows={rows} none="No block fits the filters"
+				dim={(row) => isNoise(row.self)} columns={[
+					{ title: "Function", cell: (row) => <Name of={rowName(row, "function")} /> },
+					{ title: "Bytes", number: true, width: "figure", cell: (row) => <Bytes of={row.self} />,
+						share: (row) => bytesOf(row.self) / most },
+					{ title: "Blocks", number: true, width: 8, cell: (row) => blocksText(row.self) },
+				]} />
+		</section>
 	);
 }
 

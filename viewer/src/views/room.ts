@@ -3,8 +3,8 @@
 // the width; figures that do not fit beside them are left out.
 import type { RefObject } from "preact";
 import { useLayoutEffect, useState } from "preact/hooks";
+import { LEAST_NAMES } from "./names.tsx";
 
-const NAMES = 0.42; // of the width, at least
 const PADDING = 16; // of a cell, in pixels
 
 export interface Sized {
@@ -59,11 +59,12 @@ function widthOf(column: Sized, room: Room): number {
 	return PADDING + (column.width === "figure" ? room.figure : column.width * room.digit);
 }
 
-/** The columns that fit: minor ones go first, then the others, from the right; one figure stays. */
-export function fitting<C extends Sized>(columns: C[], room: Room | undefined): C[] {
+/** The columns that fit beside the names' share of the width: minor ones go first, then the others, from the right;
+ * one figure stays. */
+export function fitting<C extends Sized>(columns: C[], room: Room | undefined, names = LEAST_NAMES): C[] {
 	if (!room || !room.width) return columns;
 	let kept = columns;
-	while (kept.reduce((sum, column) => sum + widthOf(column, room), 0) > (1 - NAMES) * room.width) {
+	while (kept.reduce((sum, column) => sum + widthOf(column, room), 0) > (1 - names) * room.width) {
 		const figures = kept.filter((column) => column.width !== undefined);
 		const left = figures.filter((column) => !column.needed);
 		const goes = left.filter((column) => column.minor).at(-1) ?? left.at(-1);

@@ -41,6 +41,8 @@ export interface RowName {
 	name: string;
 	/** Beside the name: its file, line or module. */
 	detail?: string;
+	/** All that is known, for the tooltip and for copying: lines of text. */
+	full?: string;
 }
 
 /** The last two parts, as the terminal shows paths. */
@@ -48,13 +50,24 @@ export function shortPath(path: string): string {
 	return path.split("/").slice(-2).join("/");
 }
 
-export function frameName(frame: Partial<Frame>): RowName {
-	const name = frame.function ?? "unknown function";
-	if (frame.file && frame.line) return { name, detail: `${shortPath(frame.file)}:${frame.line}` };
-	if (frame.file) return { name, detail: shortPath(frame.file) };
+function detailOf(frame: Partial<Frame>, name: string): string | undefined {
+	if (frame.file) return `${shortPath(frame.file)}${frame.line ? `:${frame.line}` : ""}`;
 	const module = frame.module?.split("/").pop();
 	// An address without a name is named after its module.
-	return { name, detail: module && !name.startsWith(`${module}+`) ? module : undefined };
+	return module && !name.startsWith(`${module}+`) ? module : undefined;
+}
+
+export function frameName(frame: Partial<Frame>): RowName {
+	const name = frame.function ?? "unknown function";
+	const place = frame.file ? `${frame.file}${frame.line ? `:${frame.line}` : ""}` : undefined;
+	return { name, detail: detailOf(frame, name), full: [name, place, frame.module].filter(Boolean).join("\n") };
+}
+
+/** What is copied of a row: its whole name, or all frames of a stack. */
+export function rowCopy(row: Row, by: string): string {
+	const of = (one: RowName) => one.full ?? (one.detail ? `${one.name} ${one.detail}` : one.name);
+	if (row.stack) return row.stack.map((frame) => of(frameName(frame)).replaceAll("\n", "  ")).join("\n");
+	return of(rowName(row, by));
 }
 
 function threadName(name: string | null | undefined, tid: number | null | undefined): string {
@@ -91,10 +104,7 @@ export function rowName(row: Row, by: string): RowName {
 		return { name: threadName(row.thread, row.tid), detail: row.tid ? `${row.tid}` : undefined };
 	if (by.startsWith("label")) return { name: row.label ?? "no label" };
 	if (by === "module") return { name: row.module ?? "unknown module" };
-	if (by === "function") {
-		const { name, detail } = frameName({ ...row, line: null });
-		return { name, detail };
-	}
+	if (by === "function") return frameName({ ...row, line: null });
 	return frameName(row);
 }
 
@@ -119,8 +129,9 @@ export function rowKey(row: Row, by: string): string {
 	return row.stack ? `${row.stack[0]?.function ?? ""} ${shortHash(text)}` : text;
 }
 
-/** The filter that leaves this row; undefined: no filter says that. */
-export function rowFilter(row: Row, by: string): Partial<Question> | undefined {
+/** The filter that leaves this row; undefined: no filter says that. merged: a thread's row has the threads of several
+ * processes with its name; else each thread has a row, also where others have its name. */
+export function rowFilter(row: Row, by: string, merged: boolean): Partial<Question> | undefined {
 	if (row.size) {
 		const { low, high } = row.size;
 		return {
@@ -137,7 +148,8 @@ export function rowFilter(row: Row, by: string): Partial<Question> | undefined {
 		};
 	}
 	if (row.heap !== undefined) return { heap: row.heap };
-	if (by === "thread" && row.thread) return { thread: [exactly(row.thread)] };
+	if (by === "thread" && merged && row.thread) return { thread: [exactly(row.thread)] };
+	if (by === "thread" && row.tid) return { thread: [`${row.tid}`] };
 	if (by === "label") // several filters for labels mean "or", so sets cannot be said
 		return row.label && !row.label.includes(", ") ? { label: [exactly(row.label)] } : undefined;
 	if (by.startsWith("label:") && row.label) return { label: [exactly(`${by.slice(6)}=${row.label}`)] };

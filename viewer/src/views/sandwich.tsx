@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // The chosen row: what can be done with it, its callers above it and its callees below.
+import { useState } from "preact/hooks";
 import { requestText } from "../engine/engine.ts";
 import { bytesOf, countsText, estimateText, percentText } from "../format.ts";
 import { useAnswer } from "../shell/answer.ts";
+import { copyText } from "../shell/copy.ts";
 import { exactly } from "../shell/patterns.ts";
 import { questionParameters } from "../state.ts";
 import type { Question } from "../state.ts";
 import type { ViewProps } from "../view.ts";
 import { Answered, Breakable, Bytes, isNoise, Name, SmallTable } from "./cells.tsx";
 import type { Column } from "./cells.tsx";
-import { rowFilter, rowKey, rowName, sourceOf } from "./row.ts";
+import { rowCopy, rowFilter, rowKey, rowName, sourceOf } from "./row.ts";
 import type { Row } from "./row.ts";
 
 interface Callers {
@@ -56,11 +58,13 @@ function Neighbours(props: SandwichProps & { name: string }) {
 
 function Actions(props: SandwichProps & { name?: string }) {
 	const { row, by, name, go } = props;
-	const filter = rowFilter(row, by);
+	const filter = rowFilter(row, by, props.info.info.processes > 1);
 	const add = (key: "ignore" | "hide", value: string) => {
 		const before = props.state.question[key] ?? [];
 		go({ question: { [key]: [...before, value] } as Partial<Question> });
 	};
+	const whole = rowCopy(row, by);
+	const [copied, setCopied] = useState("");
 	return (
 		<div class="buttons">
 			{filter && <button type="button" onClick={() => go({ question: filter })}>Only this</button>}
@@ -77,6 +81,9 @@ function Actions(props: SandwichProps & { name?: string }) {
 					Show source
 				</button>
 			)}
+			<button type="button" title="Key c" onClick={async () => setCopied((await copyText(whole)) ? whole : "")}>
+				{copied === whole ? "Copied" : "Copy name"}
+			</button>
 		</div>
 	);
 }

@@ -10,6 +10,8 @@ import { useAnswer } from "../shell/answer.ts";
 import { questionParameters } from "../state.ts";
 import type { ViewProps } from "../view.ts";
 import { barStyle, Bytes, isNoise, Name } from "./cells.tsx";
+import { fitting, useRoom } from "./room.ts";
+import type { Sized } from "./room.ts";
 import { shortPath } from "./row.ts";
 import type { Row } from "./row.ts";
 import { Space } from "./space.tsx";
@@ -89,10 +91,22 @@ function hottest(items: Item[], of?: string): number {
 	return best;
 }
 
-function Amount({ of, all }: { of: Estimate; all: number }) {
-	if (!(bytesOf(of) > 0)) return <td class="number dim">{of.samples ? <Bytes of={of} /> : ""}</td>;
+/** The columns before the text, which stay where they are when the text is moved. What a line allocates itself is in
+ * its total, too. */
+const figureColumns: (Sized & { key: "self" | "total" })[] = [
+	{ key: "self", width: "figure" },
+	{ key: "total", width: "figure", needed: true },
+];
+const LINE: Sized = { width: 6, needed: true };
+
+type Shown = ReadonlySet<"self" | "total">;
+
+function Amount({ of, all, column }: { of?: Estimate; all: number; column: string }) {
+	if (!of) return <td class={`number stay stay-${column}`} />;
+	if (!(bytesOf(of) > 0))
+		return <td class={`number dim stay stay-${column}`}>{of.samples ? <Bytes of={of} /> : ""}</td>;
 	return (
-		<td class={`number bar${isNoise(of) ? " dim" : ""}`} style={barStyle(bytesOf(of) / all)}>
+		<td class={`number bar${isNoise(of) ? " dim" : ""} stay stay-${column}`} style={barStyle(bytesOf(of) / all)}>
 			<Bytes of={of} />
 		</td>
 	);
@@ -102,18 +116,19 @@ interface LineProps {
 	item: Item;
 	index: number;
 	all: number;
+	shown: Shown;
 	chosen: boolean;
 	onChoose(): void;
 }
 
-function Line({ item, index, all, chosen, onChoose }: LineProps) {
+function Line({ item, index, all, shown, chosen, onChoose }: LineProps) {
 	const { row, text } = item;
 	return (
 		<tr id={`line-${index}`} class={chosen ? "chosen" : ""} aria-rowindex={index + 2}
 			aria-selected={chosen} onClick={onChoose}>
-			{row ? <><Amount of={row.self} all={all} /><Amount of={row.total} all={all} /></>
-				: <><td class="number" /><td class="number" /></>}
-			<td class="number dim">{item.line}</td>
+			{shown.has("self") && <Amount of={row?.self} all={all} column="self" />}
+			<Amount of={row?.total} all={all} column="total" />
+			<td class="number dim stay stay-line">{item.line}</td>
 			<td class="source-text">
 				<code>{text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text}</code>
 				{row && text === "" && <Name of={{ name: row.function ?? "unknown function" }} />}
@@ -152,6 +167,9 @@ export default function SourceView(props: ViewProps) {
 	const all = bytesOf((source ?? files.value)?.total ?? { bytes: null, blocks: null, samples: 0 });
 	const height = matchMedia("(pointer: coarse)").matches ? 36 : 20;
 	const virtual = useVirtual(items.length, height, height + 8);
+	const room = useRoom(virtual.box, source);
+	const shown: Shown = new Set(fitting([...figureColumns, LINE], room)
+		.flatMap((column) => ("key" in column ? [column.key as "self" | "total"] : [])));
 	const wanted = own.line ? items.findIndex((item) => `${item.line}` === own.line) : -1;
 	const hot = useMemo(() => hottest(items, own.function), [items, own.function]);
 	const chosen = wanted >= 0 ? wanted : hot >= 0 ? hot : hottest(items);
@@ -241,17 +259,20 @@ export default function SourceView(props: ViewProps) {
 					<table role="grid" tabIndex={0} aria-label={`Lines of ${file ?? "a file"}`}
 						aria-rowcount={items.length + 1}
 						aria-activedescendant={chosen >= 0 ? `line-${chosen}` : undefined}
-						style={{ "--row": `${height}px`, "--text-width": `${width}ch` } as never}>
+						style={{ "--row": `${height}px`, "--text-width": `${(width * 0.6).toFixed(1)}em`, "--figures": shown.size } as never}>
 						<colgroup>
-							<col class="figure-column" /><col class="figure-column" />
-							<col class="count-column" /><col />
+							{shown.has("self") && <col class="figure-column" />}
+							<col class="figure-column" />
+							<col class="line-column" /><col />
 						</colgroup>
 						<thead>
 							<tr>
-								<th scope="col" class="number" title="What it allocates itself">Self</th>
-								<th scope="col" class="number" title="With all that it calls">Total</th>
-								<th scope="col" class="number">Line</th>
-								<th scope="col">{file ?? "Source"}</th>
+								{shown.has("self") && (
+									<th scope="col" class="number stay stay-self" title="What it allocates itself">Self</th>
+								)}
+								<th scope="col" class="number stay stay-total" title="With all that it calls">Total</th>
+								<th scope="col" class="number stay stay-line">Line</th>
+								<th scope="col" class="names">{file ?? "Source"}</th>
 							</tr>
 						</thead>
 						<tbody>
@@ -259,7 +280,7 @@ export default function SourceView(props: ViewProps) {
 							{items.slice(virtual.first, virtual.end).map((item, at) => {
 								const index = virtual.first + at;
 								return (
-									<Line key={index} item={item} index={index} all={all}
+									<Line key={index} item={item} index={index} all={all} shown={shown}
 										chosen={index === chosen} onChoose={() => choose(index)} />
 								);
 							})}

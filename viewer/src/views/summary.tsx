@@ -126,7 +126,10 @@ function ResidentCard(props: ViewProps) {
 	const whole = Math.max(1, ...moments.map((moment) => moment.rss));
 	return (
 		<section class="card">
-			<h2>Resident memory against the heap</h2>
+			<h2>
+				Resident memory against the heap{" "}
+				{props.info.resident && <span class="dim">{props.info.resident}</span>}
+			</h2>
 			{moments.map((moment) => (
 				<div class="against" key={moment.which}>
 					<span class="dim">{moment.which === "peak" ? "At the peak" : "At the end"}</span>

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows by any key. The chosen function has its callers and callees beside it; stacks open.
+import type { RefObject } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { requestText } from "../engine/engine.ts";
 import type { Estimate } from "../engine/engine.ts";
 import { blocksText, bytesOf, countText, exactText, percentText } from "../format.ts";
 import { useKeys } from "../keyboard.ts";
 import { useAnswer } from "../shell/answer.ts";
+import { copyText } from "../shell/copy.ts";
 import { labelKeys } from "../shell/filter_kinds.ts";
 import { questionParameters } from "../state.ts";
 import type { ViewProps } from "../view.ts";
 import { barStyle, Bytes, isNoise, Name } from "./cells.tsx";
-import { frameName, rowFilter, rowKey, rowName, rowText } from "./row.ts";
+import { NamesGrip, namesStyle, useNames } from "./names.tsx";
+import type { Names } from "./names.tsx";
+import { frameName, rowCopy, rowFilter, rowKey, rowName, rowText } from "./row.ts";
 import type { Frame, Row, Rows } from "./row.ts";
 import { fitting, useRoom } from "./room.ts";
 import type { Sized } from "./room.ts";
@@ -69,8 +73,9 @@ interface Column extends Sized {
 	key: "self" | "total" | "shares" | "blocks" | "samples";
 }
 
-/** The bars say the shares, too, so these go first. What the rows are sorted by stays. */
-function columnsOf(calls: boolean, sort: string): Column[] {
+/** The bars say the shares, too, so these go first. What the rows are sorted by stays. Where every allocation is
+ * recorded, samples are blocks. */
+function columnsOf(calls: boolean, sort: string, exact: boolean): Column[] {
 	const columns: Column[] = [
 		{ key: "self", width: "figure", needed: sort === "self" },
 		{ key: "total", width: "figure", needed: sort === "total" },
@@ -78,14 +83,14 @@ function columnsOf(calls: boolean, sort: string): Column[] {
 		{ key: "blocks", width: 11 },
 		{ key: "samples", width: 11 },
 	];
-	return columns.filter(({ key }) => calls || key !== "total");
+	return columns.filter(({ key }) => (calls || key !== "total") && !(exact && key === "samples"));
 }
 
 /** Which of them are there. */
 type Shown = ReadonlySet<Column["key"]>;
 
-/** How many columns the names have before them. */
-function before(shown: Shown): number {
+/** How many columns stand beside the names. */
+function beside(shown: Shown): number {
 	const figures = Number(shown.has("self")) + Number(shown.has("total"));
 	return figures * (shown.has("shares") ? 2 : 1) + Number(shown.has("blocks")) +
 		Number(shown.has("samples"));
@@ -125,11 +130,11 @@ function Line(props: LineProps) {
 	if (frame)
 		return (
 			<tr class="frame" id={id} aria-rowindex={props.index + 2}>
-				<td colSpan={before(shown)} />
-				<td class="frame-name">
+				<td class="names frame-name">
 					<Name of={frameName(frame)} />
 					{frame.inlined && <span class="detail">inlined</span>}
 				</td>
+				<td colSpan={beside(shown)} />
 			</tr>
 		);
 	const noise = isNoise(row.self) && (!calls || isNoise(row.total));
@@ -143,11 +148,7 @@ function Line(props: LineProps) {
 			onClick={props.onChoose}
 			onDblClick={props.onOpen}
 		>
-			{shown.has("self") && <Amount of={row.self} all={all} shares={shares} />}
-			{shown.has("total") && <Amount of={row.total} all={all} shares={shares} />}
-			{shown.has("blocks") && <td class="number">{blocksText(counted)}</td>}
-			{shown.has("samples") && <td class="number dim">{countText(counted.samples)}</td>}
-			<td>
+			<td class="names">
 				{row.stack && row.stack.length > 1 && (
 					<button
 						type="button"
@@ -163,17 +164,15 @@ function Line(props: LineProps) {
 						{props.opened ? "▾" : "▸"}
 					</button>
 				)}
-				<Name of={rowName(row, by)} title={fullName(row, by)} />
+				<Name of={rowName(row, by)} title={rowCopy(row, by)} />
 				{row.stack && !props.opened && <span class="callers-short">{callersShort(row.stack)}</span>}
 			</td>
+			{shown.has("self") && <Amount of={row.self} all={all} shares={shares} />}
+			{shown.has("total") && <Amount of={row.total} all={all} shares={shares} />}
+			{shown.has("blocks") && <td class="number">{blocksText(counted)}</td>}
+			{shown.has("samples") && <td class="number dim">{countText(counted.samples)}</td>}
 		</tr>
 	);
-}
-
-function fullName(row: Row, by: string): string {
-	const { name, detail } = rowName(row, by);
-	const place = row.file ? `${row.file}${row.line ? `:${row.line}` : ""}` : detail;
-	return [name, place, row.module].filter(Boolean).join("\n");
 }
 
 function callersShort(stack: Frame[]): string {
@@ -184,6 +183,8 @@ interface HeadProps {
 	grouping: Grouping;
 	sort: string;
 	shown: Shown;
+	names: Names;
+	box: RefObject<HTMLElement | null>;
 	onSort(sort: string): void;
 }
 
@@ -202,6 +203,10 @@ function Head(props: HeadProps) {
 	return (
 		<thead>
 			<tr>
+				<th scope="col" class="names">
+					{grouping.head}
+					<NamesGrip names={props.names} box={props.box} />
+				</th>
 				{grouping.calls ? (
 					<>
 						{shown.has("self") && sortable("self", "Self", "What it allocates itself")}
@@ -219,7 +224,6 @@ function Head(props: HeadProps) {
 				{shown.has("samples") && (
 					<th scope="col" class="number">{grouping.calls ? "Self samples" : "Samples"}</th>
 				)}
-				<th scope="col">{grouping.head}</th>
 			</tr>
 		</thead>
 	);
@@ -234,6 +238,7 @@ export default function Table(props: ViewProps) {
 	const search = state.own.search ?? "";
 	const [whole, setWhole] = useState(false);
 	const [opened, setOpened] = useState<ReadonlySet<string>>(new Set());
+	const [said, setSaid] = useState("");
 	const input = useRef<HTMLInputElement>(null);
 	const request = requestText("rows", {
 		...questionParameters(state.question), by, sort,
@@ -247,13 +252,15 @@ export default function Table(props: ViewProps) {
 	const height = matchMedia("(pointer: coarse)").matches ? 36 : 24;
 	const virtual = useVirtual(items.length, height, height + 4);
 	const room = useRoom(virtual.box, true);
-	const shown: Shown = new Set(fitting(columnsOf(calls, sort), room).map(({ key }) => key));
+	const names = useNames("table");
+	const exact = info.info.mode === "exact" && !info.info.thinned;
+	const shown: Shown = new Set(fitting(columnsOf(calls, sort, exact), room, names.share).map(({ key }) => key));
 	const share = shown.has("shares") && <col class="share-column" />;
 	const count = answer.value?.rows_count ?? rows.length;
 	const all = answer.value ? bytesOf(answer.value.total) : 0;
 	const chosen = items.findIndex((item) => !item.frame && item.key === state.own.row);
 	const chosenRow = chosen >= 0 ? items[chosen]!.row : undefined;
-	const beside = chosenRow && !chosenRow.stack;
+	const sandwich = chosenRow && !chosenRow.stack;
 
 	useEffect(() => {
 		if (virtual.end >= rows.length && rows.length < count) setWhole(true);
@@ -277,7 +284,7 @@ export default function Table(props: ViewProps) {
 		setOpened(next);
 	};
 	const keepOnly = (row: Row | undefined) => {
-		const filter = row && rowFilter(row, drawnBy);
+		const filter = row && rowFilter(row, drawnBy, info.info.processes > 1);
 		if (filter) go({ question: filter });
 		return filter !== undefined;
 	};
@@ -300,6 +307,16 @@ export default function Table(props: ViewProps) {
 			keys: ["Backspace", "Escape"],
 			does: "no row is chosen",
 			run: () => (state.own.row ? go({ own: { row: undefined } }) : false),
+		},
+		{
+			keys: ["c"],
+			does: "copy the row's whole name",
+			run: () => {
+				if (!chosenRow) return false;
+				void copyText(rowCopy(chosenRow, drawnBy)).then((done) =>
+					setSaid(done ? "Copied" : "The browser does not allow copying"));
+				return undefined;
+			},
 		},
 		{ keys: ["t"], does: "sort by self or total", run: () => setSort(sort === "self" ? "total" : "self") },
 		{ keys: ["/"], does: "search", run: () => input.current?.focus() },
@@ -330,11 +347,12 @@ export default function Table(props: ViewProps) {
 					onKeyDown={(event) => event.key === "Escape" && event.currentTarget.blur()}
 				/>
 				<span class="dim" aria-live="polite">
+					{said ? `${said}. ` : ""}
 					{search ? `${exactText(items.length)} of ${exactText(count)} rows` : `${exactText(count)} rows`}
 				</span>
 			</div>
 			{answer.error && <p class="empty" role="status">{answer.error}</p>}
-			<div class={`table-and-side${beside ? " with-side" : ""}`}>
+			<div class={`table-and-side${sandwich ? " with-side" : ""}`}>
 				<div class={`rows${answer.loading ? " loading" : ""}`} ref={virtual.box} aria-busy={answer.loading}>
 					<table
 						role="grid"
@@ -346,13 +364,14 @@ export default function Table(props: ViewProps) {
 						style={{ "--row": `${height}px` } as never}
 					>
 						<colgroup>
+							<col style={namesStyle(names)} />
 							{shown.has("self") && <><col class="figure-column" />{share}</>}
 							{shown.has("total") && <><col class="figure-column" />{share}</>}
 							{shown.has("blocks") && <col class="count-column" />}
 							{shown.has("samples") && <col class="count-column" />}
-							<col />
 						</colgroup>
-						<Head grouping={grouping} sort={sort} shown={shown} onSort={setSort} />
+						<Head grouping={grouping} sort={sort} shown={shown} names={names} box={virtual.box}
+							onSort={setSort} />
 						<tbody>
 							<Space height={virtual.above} />
 							{items.slice(virtual.first, virtual.end).map((item, at) => {
@@ -381,7 +400,7 @@ export default function Table(props: ViewProps) {
 						<p class="empty">{search ? "No row has this in its name" : "No block matches the filters"}</p>
 					)}
 				</div>
-				{beside && <Sandwich {...props} row={chosenRow} by={drawnBy} all={all} />}
+				{sandwich && <Sandwich {...props} row={chosenRow} by={drawnBy} all={all} />}
 			</div>
 		</div>
 	);
