@@ -66,7 +66,7 @@ def by_name(trace, metric="live"):
     """{name: (bytes, {functions})} of the named lines; at the end, if the metric is of live blocks."""
     held = collections.defaultdict(lambda: [collections.Counter(), set()])
     at = ["--at", "end"] if metric == "live" else []
-    for row in report(trace, "--metric", metric, *at, "--by", "line", "--all", "--own-frames")["rows"]:
+    for row in report(trace, "--metric", metric, *at, "--by", "line", "--all")["rows"]:
         name = names_of_lines().get((row["file"], row["line"]))
         if name:
             held[name][0].update(row["self"]["bytes"])
@@ -157,7 +157,7 @@ def stacks_at(trace, name):
     """The stacks whose innermost line of the application has the name, from the leaf: [[(function, file, line)]]."""
     (file, line), = [place for place, found in names_of_lines().items() if found == name]
     found = []
-    for row in report(trace, "--metric", "allocated", "--by", "stack", "--all", "--depth", "0", "--focus",
+    for row in report(trace, "--metric", "allocated", "--by", "stack", "--all", "--all-frames", "--depth", "0", "--focus",
                       re.escape(os.path.basename(file)))["rows"]:
         stack = [(f.get("function") or "?", f.get("file") or "", f.get("line")) for f in row["stack"]]
         inner = [f for f in stack if f[1].startswith(APP) and not f[0].endswith("#keep")]
@@ -235,7 +235,7 @@ def libc_allocates_while_objects_move():
 def code_that_comes_and_goes_in_the_same_memory():
     trace = recorded("replacing")
     found = collections.Counter()
-    for row in report(trace, "--metric", "allocated", "--by", "line", "--all", "--own-frames")["rows"]:
+    for row in report(trace, "--metric", "allocated", "--by", "line", "--all")["rows"]:
         if (row["file"] or "").startswith("replaced_"):
             same(row["line"], 7, "line")
             found[row["file"]] += row["self"]["bytes"]["estimate"]
@@ -283,8 +283,8 @@ def a_ruby_that_runs_is_attached_to(option):
     need_ruby()
     need_attach()
     trace = folder / "attached.mayfly"
-    script = ("puts 'ready'\n$stdout.flush; $stdin.gets\nKEPT = []\ndef filled\n  20.times { KEPT << 'x' * 29999 }\nend\nfilled\nputs 'done'\n"
-              "$stdout.flush\n$stdin.gets\n")
+    script = ("puts 'ready'\n$stdout.flush; $stdin.gets\nKEPT = []\ndef filled\n"
+              "  20.times { KEPT << 'x' * 29999 }\nend\nfilled\nputs 'done'\n$stdout.flush\n$stdin.gets\n")
     path = folder / "attached.rb"
     with open(path, "w") as file:
         file.write(script)
@@ -301,7 +301,7 @@ def a_ruby_that_runs_is_attached_to(option):
         same(process.wait(), 0, "exit status of the program")
         same(attached.wait(), 0, attached.stderr.read())
         attached.stderr.close()
-    rows = [row for row in report(trace, "--metric", "live", "--at", "end", "--by", "line", "--all", "--own-frames")["rows"]
+    rows = [row for row in report(trace, "--metric", "live", "--at", "end", "--by", "line", "--all")["rows"]
             if row["file"] == path and row["line"] == 5]
     near(sum(row["self"]["bytes"]["estimate"] for row in rows), 20 * 30000, "the line", 0.02 if option == "-x" else 0.2)
     check("block in Object#filled" in {row["function"] for row in rows}, "functions:", rows)
