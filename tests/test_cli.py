@@ -17,7 +17,7 @@ from harness import (MAYFLY, SOURCE, Folder, Skip, case, cases, check, environme
 METRICS = ["live", "peak", "allocated", "leaked", "temporary"]
 KEYS = ["function", "line", "stack", "module", "thread", "size", "lifetime"]
 COMMANDS = ["record", "receive", "report", "leaks", "diff", "check", "merge", "info", "dump", "plan",
-            "import", "export", "symbolize", "view", "ctl", "top", "attach", "detach", "push", "fleet", "agent"]
+            "import", "export", "symbolize", "view", "ctl", "top", "attach", "detach", "heap", "push", "fleet", "agent"]
 KINDS = ["sampled", "exact", "strange", "none", "deep"]
 
 folder = Folder()

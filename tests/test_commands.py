@@ -217,6 +217,18 @@ def attach_and_detach():
 
 
 @case
+def heap():
+    """Python's own allocator takes its memory from mappings; its large blocks are malloc's."""
+    need_attach()
+    with Python() as one:
+        one.work()
+        facts = as_json("heap", "--json", str(one.process.pid))
+    same(one.code, 0)
+    check(facts["read"] == "copy" and facts["blocks"] > 100 and facts["held"], facts)
+    same(sum(row["bytes"] for row in facts["held"] + facts["shared"]) + facts["lost"]["bytes"], facts["bytes"])
+
+
+@case
 def receive():
     address, path = "unix:" + (here / "socket"), here / "received.mayfly"
     with subprocess.Popen([MAYFLY, "receive", "-q", "-o", path, address], env=environment(),

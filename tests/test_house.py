@@ -156,6 +156,7 @@ ROOMS = {  # room (the longest folder that matches) -> rooms whose headers and f
     "trace/rewrite": {"base", "format", "trace", "trace/read", "trace/write"},
     "spool": {"base", "format", "ocaml_events", "trace", "trace/read", "trace/write"},
     "query": {"base", "format", "trace", "trace/read"},
+    "heap": {"base"},
     "match": set(),
     "answer": {"base", "format", "ocaml_events", "trace/read", "query", "match"},
     "question": {"base", "format", "query", "answer", "match"},
@@ -172,6 +173,7 @@ ROOMS = {  # room (the longest folder that matches) -> rooms whose headers and f
     "record": {"base", "base/system", "format", "ocaml_events", "trace/read", "trace/write", "trace/rewrite",
                "spool", "symbols", "stream"},
     "attach": {"base", "format"},
+    "picture": {"base", "answer", "heap", "attach", "symbols"},
     "fleet/http": {"base"},
     "fleet/database": {"base", "format", "fleet/http"},
     "fleet/ask": {"base", "trace/read", "trace/write", "convert/import", "fleet/http", "fleet/database"},
@@ -187,7 +189,7 @@ ROOMS = {  # room (the longest folder that matches) -> rooms whose headers and f
     "agent/ocaml": {"agent", "agent/cpu", "agent/unwind", "agent/events"},
     "cli": {"base", "base/system", "format", "ocaml_events", "trace/read", "trace/write", "trace/rewrite", "spool",
             "query", "answer", "question", "terminal", "view", "page", "serve", "convert", "convert/import",
-            "convert/export", "symbols", "stream", "record", "attach", "fleet/http", "fleet/database", "fleet/ask",
+            "convert/export", "symbols", "stream", "record", "attach", "heap", "picture", "fleet/http", "fleet/database", "fleet/ask",
             "fleet/push", "fleet/host"},
 }
 # The only headers that the agent, and the engine for runtimes, use from base and format.
@@ -355,7 +357,7 @@ def folders_fit_on_a_page():
     same({folder: count for folder, count in shown.items() if count > MOST_FILES}, {}, "folders with too many files")
 
 
-PURE = ("base", "format", "ocaml_events", "trace", "spool", "query", "match", "answer", "question", "view")
+PURE = ("base", "heap", "format", "ocaml_events", "trace", "spool", "query", "match", "answer", "question", "view")
 FORMATS = {"answer/text_format.c": {"stdio"},  # has the one call of vsnprintf()
            "question/option_values.c": {"errno"}}  # of strtoull()
 SYSTEM = "base/system"  # the folder of a pure room that asks the system

@@ -5,6 +5,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <limits.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,10 +115,8 @@ static bool is_interrupted(const struct user_regs_struct *r)
 	return (result <= RESTARTSYS && result >= RESTART_BLOCK) || result == -EINTR;
 }
 
-int injection_stop(struct injection *i, pid_t pid, pid_t tid)
+int injection_interrupt(struct injection *i, pid_t pid, pid_t tid)
 {
-	int status, error;
-
 	i->pid = pid;
 	i->tid = tid;
 	i->guarded = 0;
@@ -127,9 +126,14 @@ int injection_stop(struct injection *i, pid_t pid, pid_t tid)
 		return errno;
 	step();
 	i->stopped_ns = now();
-	error = result_of(ptrace(PTRACE_INTERRUPT, tid, 0, 0));
-	if (!error)
-		error = wait_for_stop(tid, &status, STOP_MS);
+	return result_of(ptrace(PTRACE_INTERRUPT, tid, 0, 0));
+}
+
+int injection_await(struct injection *i)
+{
+	pid_t tid = i->tid;
+	int status, error = wait_for_stop(tid, &status, STOP_MS);
+
 	if (error == EAGAIN) {
 		/* In a wait that nothing ends. The kernel lets go of it only in a stop. */
 		return EAGAIN;
@@ -152,6 +156,24 @@ int injection_stop(struct injection *i, pid_t pid, pid_t tid)
 	if (error)
 		injection_release(i);
 	return error;
+}
+
+int injection_stop(struct injection *i, pid_t pid, pid_t tid)
+{
+	int error = injection_interrupt(i, pid, tid);
+
+	return error ? error : injection_await(i);
+}
+
+bool injection_let_go(const struct injection *i)
+{
+	int status, signal;
+
+	if (wait_for_stop(i->tid, &status, 0) == EAGAIN)
+		return false;
+	signal = status >> 16 ? 0 : WSTOPSIG(status);
+	ptrace(PTRACE_DETACH, i->tid, 0, (void *)(long)signal);
+	return true;
 }
 
 uint64_t injection_stack(const struct injection *i)
@@ -442,6 +464,150 @@ int injection_call(struct injection *i, uint64_t function, void *data, size_t by
 		undone = set_mask(i, i->mask);
 	step();
 	return error ? error : undone;
+}
+
+/* ---- a fork ---- */
+
+/* syscall; ret */
+const char injection_syscall[] = "\x0f\x05\xc3";
+const size_t injection_syscall_size = sizeof(injection_syscall) - 1;
+
+/* A system call of the thread, below a frame as that of injection_call(). */
+struct thread_call {
+	long number;
+	uint64_t argument[4];
+	uint64_t data[2]; /* put on its stack */
+	int stack;	  /* the argument that is the data's address; -1: none */
+	long result;
+	pid_t child; /* that it has made; 0: none */
+};
+
+/* Runs the thread until the call has returned to sigreturn. */
+static int run_thread_call(struct injection *i, struct thread_call *call)
+{
+	struct user_regs_struct r;
+	unsigned long child;
+	int status, error;
+
+	for (;;) {
+		if (ptrace(PTRACE_SYSCALL, i->tid, 0, 0))
+			return errno;
+		error = wait_for_stop(i->tid, &status, -1);
+		if (error)
+			return error;
+		if (status >> 16 == PTRACE_EVENT_CLONE &&
+		    !ptrace(PTRACE_GETEVENTMSG, i->tid, 0, &child))
+			call->child = (pid_t)child;
+		if (WSTOPSIG(status) != (SIGTRAP | 0x80)) {
+			/* All signals are blocked but SIGSTOP. */
+			if (!(status >> 16))
+				i->sent |= 1ull << (WSTOPSIG(status) - 1);
+			continue;
+		}
+		error = result_of(ptrace(PTRACE_GETREGS, i->tid, 0, &r));
+		if (error)
+			return error;
+		if (r.orig_rax == SYS_rt_sigreturn)
+			return 0;
+		call->result = (long)r.rax;
+	}
+}
+
+static int make_thread_call(struct injection *i, uint64_t syscall_at, struct thread_call *call)
+{
+	struct user_regs_struct r = i->registers;
+	uint64_t sp, data_at;
+	int error = put_frame(i, call->data, sizeof(call->data), &sp, &data_at), undone;
+
+	step();
+	if (error)
+		return error;
+	if (call->stack >= 0)
+		call->argument[call->stack] = data_at;
+	r.rsp = sp;
+	r.rip = syscall_at;
+	r.rax = (unsigned long long)call->number;
+	r.rdi = call->argument[0];
+	r.rsi = call->argument[1];
+	r.rdx = call->argument[2];
+	r.r10 = call->argument[3];
+	r.orig_rax = (unsigned long long)-1;
+	error = set_mask(i, ~0ull);
+	if (!error)
+		error = set_registers(i, &r);
+	step();
+	if (!error)
+		error = run_thread_call(i, call);
+	step();
+	if (error == ESRCH)
+		return error;
+	undone = put_back(i);
+	if (!undone)
+		undone = set_mask(i, i->mask);
+	step();
+	return error ? error : undone;
+}
+
+static int set_options(pid_t tid, long options)
+{
+	return result_of(ptrace(PTRACE_SETOPTIONS, tid, 0, (void *)options));
+}
+
+int injection_fork(struct injection *i, uint64_t syscall_at, uint64_t exit_at, pid_t *copy)
+{
+	/* No signal at its end: the lowest byte of the flags is 0. What the program closes must be
+	 * closed, so the copy has no files of its own. Its first return leads to exit_at. */
+	struct thread_call call = {
+	    .number = SYS_clone, .argument = {CLONE_FILES}, .data = {exit_at}, .stack = 1};
+	int status, error = set_options(i->tid, PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE);
+
+	if (error)
+		return error;
+	error = make_thread_call(i, syscall_at, &call);
+	set_options(i->tid, PTRACE_O_TRACESYSGOOD);
+	if (call.child && (wait_for_stop(call.child, &status, -1) ||
+			   set_options(call.child, PTRACE_O_EXITKILL | PTRACE_O_TRACESYSGOOD))) {
+		kill(call.child, SIGKILL);
+		return ECHILD;
+	}
+	step();
+	*copy = call.child;
+	if (!call.child && !error)
+		return call.result < 0 ? (int)-call.result : ECHILD;
+	return error;
+}
+
+int injection_reap(struct injection *i, uint64_t syscall_at, pid_t copy)
+{
+	struct thread_call call = {
+	    .number = SYS_wait4, .argument = {(uint64_t)copy, 0, __WALL | WNOHANG, 0}, .stack = -1};
+	int error = make_thread_call(i, syscall_at, &call);
+
+	if (error)
+		return error;
+	return call.result == copy ? 0 : ECHILD;
+}
+
+int injection_copy_calls(pid_t copy, uint64_t syscall_at, long number, uint64_t first,
+			 uint64_t second)
+{
+	struct user_regs_struct r;
+	int status, error = result_of(ptrace(PTRACE_GETREGS, copy, 0, &r));
+
+	r.rip = syscall_at;
+	r.rax = (unsigned long long)number;
+	r.rdi = first;
+	r.rsi = second;
+	r.orig_rax = (unsigned long long)-1;
+	if (!error)
+		error = result_of(ptrace(PTRACE_SETREGS, copy, 0, &r));
+	/* Into the call, and out of it. */
+	for (int stop = 0; stop < 2 && !error; stop++) {
+		error = result_of(ptrace(PTRACE_SYSCALL, copy, 0, 0));
+		if (!error)
+			error = wait_for_stop(copy, &status, -1);
+	}
+	return error;
 }
 
 void injection_release(struct injection *i)

@@ -46,6 +46,12 @@ struct injection {
 
 /* 0 or an errno; EAGAIN: it did not stop in time, and runs on. */
 int injection_stop(struct injection *i, pid_t pid, pid_t tid);
+/* The same in two steps, so that many threads stop at once: 0 or an errno. After a failure of the second
+ * with EAGAIN, the thread stops as soon as the kernel lets it, unless injection_let_go() comes first. */
+int injection_interrupt(struct injection *i, pid_t pid, pid_t tid);
+int injection_await(struct injection *i);
+/* Such a thread runs on if it has stopped. True: nothing is left to do. */
+bool injection_let_go(const struct injection *i);
 
 /* The stack pointer, for a look at the room below. */
 uint64_t injection_stack(const struct injection *i);
@@ -55,6 +61,21 @@ uint64_t injection_stack(const struct injection *i);
  * the thread has ended. */
 int injection_call(struct injection *i, uint64_t function, void *data, size_t bytes,
 		   uint64_t number);
+
+/* The bytes of a system call and a return. */
+extern const char injection_syscall[];
+extern const size_t injection_syscall_size;
+
+/* The thread forks a copy of its process, with the files open in both as one, whose end sends no signal:
+ * no handler of fork() runs, and only a wait() that asks for such children finds it. The copy is stopped,
+ * traced by the caller, and ends with it; until then it has run nothing, and whatever lets go of it, it
+ * would call exit_at. syscall_at: where injection_syscall stands in the process. 0 or an errno. */
+int injection_fork(struct injection *i, uint64_t syscall_at, uint64_t exit_at, pid_t *copy);
+/* The thread waits for such a copy, which has ended. */
+int injection_reap(struct injection *i, uint64_t syscall_at, pid_t copy);
+/* A stopped copy makes a system call, instead of whatever it was about to do. */
+int injection_copy_calls(pid_t copy, uint64_t syscall_at, long number, uint64_t first,
+			 uint64_t second);
 
 void injection_release(struct injection *i);
 

@@ -31,6 +31,46 @@ int injection_call(struct injection *i, uint64_t function, void *data, size_t by
 	return ENOTSUP;
 }
 
+const char injection_syscall[] = "";
+const size_t injection_syscall_size = 0;
+
+int injection_interrupt(struct injection *i, pid_t pid, pid_t tid)
+{
+	(void)i, (void)pid, (void)tid;
+	return ENOTSUP;
+}
+
+int injection_await(struct injection *i)
+{
+	(void)i;
+	return ENOTSUP;
+}
+
+bool injection_let_go(const struct injection *i)
+{
+	(void)i;
+	return true;
+}
+
+int injection_fork(struct injection *i, uint64_t syscall_at, uint64_t exit_at, pid_t *copy)
+{
+	(void)i, (void)syscall_at, (void)exit_at, (void)copy;
+	return ENOTSUP;
+}
+
+int injection_reap(struct injection *i, uint64_t syscall_at, pid_t copy)
+{
+	(void)i, (void)syscall_at, (void)copy;
+	return ENOTSUP;
+}
+
+int injection_copy_calls(pid_t copy, uint64_t syscall_at, long number, uint64_t first,
+			 uint64_t second)
+{
+	(void)copy, (void)syscall_at, (void)number, (void)first, (void)second;
+	return ENOTSUP;
+}
+
 void injection_release(struct injection *i)
 {
 	(void)i;

@@ -36,13 +36,21 @@ static int find_libc(Dwfl_Module *module, void **user, const char *name, Dwarf_A
 	return DWARF_CB_ABORT;
 }
 
-bool target_code_open(struct target_code *t, pid_t pid)
+bool target_code_open_any(struct target_code *t, pid_t pid)
 {
 	*t = (struct target_code){.dwfl = dwfl_begin(&callbacks)};
 	if (t->dwfl && !dwfl_linux_proc_report(t->dwfl, pid) &&
-	    !dwfl_report_end(t->dwfl, NULL, NULL))
+	    !dwfl_report_end(t->dwfl, NULL, NULL)) {
 		dwfl_getmodules(t->dwfl, find_libc, &t->libc, 0);
-	if (t->libc)
+		return true;
+	}
+	target_code_close(t);
+	return false;
+}
+
+bool target_code_open(struct target_code *t, pid_t pid)
+{
+	if (target_code_open_any(t, pid) && t->libc)
 		return true;
 	target_code_close(t);
 	return false;

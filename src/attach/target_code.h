@@ -15,6 +15,8 @@ struct target_code {
 
 /* False: its libraries cannot be read. */
 bool target_code_open(struct target_code *t, pid_t pid);
+/* Also where there is no C library of its own: a program may be static. */
+bool target_code_open_any(struct target_code *t, pid_t pid);
 void target_code_close(struct target_code *t);
 
 /* The library at this path; NULL: it is not loaded. */

@@ -71,28 +71,36 @@ static bool refuse_owner(uid_t uid, char *why, size_t size)
 	return false;
 }
 
-static bool check_status(const struct status *s, char *why, size_t size)
+/* What forbids any trace of it. */
+static bool check_traceable(const struct status *s, char *why, size_t size)
 {
-	const char *text = NULL;
-
 	if (geteuid() && s->uid != geteuid())
 		return refuse_owner(s->uid, why, size);
-	if (s->state == 'Z' || s->state == 'X')
-		text = "it has ended";
-	else if (s->state == 'T')
-		text = "it is stopped; continue it first (kill -CONT)";
-	else if (s->seccomp)
-		text = "it runs in a seccomp sandbox, which may kill it for what loading the agent "
-		       "takes; start it under 'mayfly record'";
-	else if (s->shadow_stack)
-		text = "it uses a shadow stack, which does not allow calls from outside; start it "
-		       "under 'mayfly record'";
 	if (s->tracer)
 		snprintf(why, size, "process %ld traces it already (a debugger?); only one can",
 			 s->tracer);
-	else if (text)
-		snprintf(why, size, "%s", text);
-	return !s->tracer && !text;
+	else if (s->state == 'Z' || s->state == 'X')
+		snprintf(why, size, "it has ended");
+	else if (s->state == 'T')
+		snprintf(why, size, "it is stopped; continue it first (kill -CONT)");
+	else
+		return true;
+	return false;
+}
+
+static bool check_status(const struct status *s, char *why, size_t size)
+{
+	if (!check_traceable(s, why, size))
+		return false;
+	if (s->seccomp)
+		snprintf(why, size,
+			 "it runs in a seccomp sandbox, which may kill it for what loading the "
+			 "agent takes; start it under 'mayfly record'");
+	else if (s->shadow_stack)
+		snprintf(why, size,
+			 "it uses a shadow stack, which does not allow calls from outside; start "
+			 "it under 'mayfly record'");
+	return !s->seccomp && !s->shadow_stack;
 }
 
 /* ---- its program ---- */
@@ -114,8 +122,20 @@ static bool check_class(pid_t pid, char *why, size_t size)
 	fclose(file);
 	if (read && ident[EI_CLASS] == ELFCLASS64)
 		return true;
-	snprintf(why, size, "it is a 32-bit program, for which there is no agent");
+	snprintf(why, size, "it is a 32-bit program");
 	return false;
+}
+
+bool target_process_check_reading(pid_t pid, bool *may_call, char *why, size_t size)
+{
+	struct status s;
+
+	if (!read_status(pid, &s)) {
+		snprintf(why, size, "there is no such process");
+		return false;
+	}
+	*may_call = !s.seccomp && !s.shadow_stack;
+	return check_traceable(&s, why, size) && check_class(pid, why, size);
 }
 
 /* The last part of the path in a line of maps; "" where there is none. */

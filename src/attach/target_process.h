@@ -10,6 +10,10 @@
 /* False: why[] says why not, and what may help. */
 bool target_process_check(pid_t pid, const char *library, char *why, size_t size);
 
+/* Whether its memory may be read while it is stopped. *may_call: also whether a thread of it may make a
+ * system call that is not its own: a sandbox or a shadow stack forbids that. */
+bool target_process_check_reading(pid_t pid, bool *may_call, char *why, size_t size);
+
 /* What to say when ptrace() has failed with this errno. */
 void target_process_explain(pid_t pid, int error, char *why, size_t size);
 

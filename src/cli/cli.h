@@ -23,6 +23,7 @@ int cmd_ctl(int argc, char **argv);
 int cmd_top(int argc, char **argv);
 int cmd_attach(int argc, char **argv);
 int cmd_detach(int argc, char **argv);
+int cmd_heap(int argc, char **argv);
 int cmd_push(int argc, char **argv);
 int cmd_fleet(int argc, char **argv);
 int cmd_agent(int argc, char **argv);
@@ -33,7 +34,7 @@ extern const struct option_table record_option_table, receive_option_table, repo
     leaks_option_table, diff_option_table, check_option_table, merge_option_table,
     info_option_table, dump_option_table, plan_option_table, import_option_table,
     export_option_table, symbolize_option_table, view_option_table, ctl_option_table,
-    top_option_table, attach_option_table, detach_option_table, push_option_table,
-    fleet_option_table, agent_option_table;
+    top_option_table, attach_option_table, detach_option_table, heap_option_table,
+    push_option_table, fleet_option_table, agent_option_table;
 
 #endif

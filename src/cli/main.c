@@ -30,6 +30,8 @@ static const struct command {
      "show where the memory is, by function, line, stack, ..."},
     {"view", cmd_view, &view_option_table, "show a trace in the browser"},
     {"top", cmd_top, &top_option_table, "show on the terminal where a running program's memory is"},
+    {"heap", cmd_heap, &heap_option_table,
+     "show who holds the memory of a process: variables, stacks, nothing"},
     {"ctl", cmd_ctl, &ctl_option_table, "steer a recording that goes on: on, off, interval, ..."},
     {"leaks", cmd_leaks, &leaks_option_table, "show what was never freed, by stack"},
     {"diff", cmd_diff, &diff_option_table, "compare two traces, and tell changes from chance"},

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A picture of a heap as text and as JSON. Each returns an exit status. */
+#ifndef MAYFLY_HEAP_PRINT_H
+#define MAYFLY_HEAP_PRINT_H
+
+#include "cli/heap/heap_rows.h"
+#include "terminal/output.h"
+
+enum heap_by { HEAP_BY_HOLDER, HEAP_BY_TYPE };
+
+struct heap_view {
+	struct output out;
+	enum heap_by by;
+	size_t top;
+};
+
+int heap_print_text(const struct picture *p, const struct heap_view *view);
+int heap_print_json(const struct picture *p);
+
+#endif

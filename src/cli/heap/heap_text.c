@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A picture of a heap as text. */
+#include "cli/heap/heap_print.h"
+
+#include <string.h>
+
+#include "answer/text_format.h"
+#include "terminal/message.h"
+
+#define NAME_COLUMNS  34 /* of names in a table, unless lines may be wide */
+#define WHERE_COLUMNS 24
+
+/* ---- sentences ---- */
+
+static void print_how(const struct picture *p, const struct output *o)
+{
+	char bytes[FIGURE_TEXT], blocks[FIGURE_TEXT], time[FIGURE_TEXT], libc[32] = "";
+	char how[FREEZE_WHY + 200];
+
+	text_duration(time, sizeof(time), (double)p->stopped_ns);
+	if (!p->pid)
+		text_format(how, sizeof(how), "from a core file of %s",
+			    *p->program ? p->program : "a process");
+	else
+		switch (p->how) {
+		case FROZEN_COPY:
+			text_format(how, sizeof(how), "the program was stopped for %s", time);
+			break;
+		case FROZEN_MEMORY:
+			text_format(how, sizeof(how),
+				    "the program was stopped for %s, as no copy of it could be "
+				    "made: %s",
+				    time, p->why_no_copy);
+			break;
+		case FROZEN_RUNNING:
+			text_format(how, sizeof(how),
+				    "approximate: it was read while the program ran");
+			break;
+		}
+	if (p->libc_version)
+		text_format(libc, sizeof(libc), " (glibc 2.%u)", p->libc_version % 100);
+	print_wrapped(o, STYLE_BOLD, 2, "%s in %s blocks of malloc%s; %s",
+		      text_bytes(bytes, sizeof(bytes), (double)p->graph.all.bytes),
+		      text_count(blocks, sizeof(blocks), (double)p->graph.all.blocks), libc, how);
+	puts("");
+}
+
+static void describe(char *buffer, size_t size, const struct picture *p, const struct heap_row *row)
+{
+	char name[HEAP_NAME_TEXT], where[HEAP_NAME_TEXT];
+	const struct holder *h;
+
+	heap_row_text(name, sizeof(name), p, row);
+	if (row->kind != HEAP_ROW_HOLDER) {
+		text_format(buffer, size, "%s", name);
+		return;
+	}
+	h = &p->holders.holder[row->holder];
+	heap_holder_where(where, sizeof(where), p, row->holder);
+	switch (h->kind) {
+	case HOLDER_VARIABLE:
+		text_format(buffer, size, "%s, a variable of %s", name, h->module);
+		break;
+	case HOLDER_THREAD_LOCAL:
+		text_format(buffer, size, "%s, a thread-local variable of '%s' %d", name, h->thread,
+			    (int)h->tid);
+		break;
+	case HOLDER_STACK:
+		text_format(buffer, size, "the %s, in %s", name, where);
+		break;
+	case HOLDER_UNNAMED:
+	case HOLDER_REGISTERS:
+	case HOLDER_THREAD:
+	case HOLDER_MAPPING:
+		text_format(buffer, size, "%s", name);
+		break;
+	}
+}
+
+static void print_headline(const struct picture *p, const struct heap_rows *rows,
+			   const struct output *o)
+{
+	const struct heap_row *first = &rows->row[0], *lost = &rows->row[rows->count - 1];
+	char part[FIGURE_TEXT], what[2 * HEAP_NAME_TEXT];
+
+	if (!p->graph.all.bytes)
+		return;
+	if (lost->total.bytes > first->total.bytes)
+		first = lost;
+	text_percent(part, sizeof(part), (double)first->total.bytes, (double)p->graph.all.bytes);
+	if (first->kind == HEAP_ROW_LOST) {
+		print_wrapped(o, STYLE_PLAIN, 2, "%s is lost: nothing points to it", part);
+	} else {
+		describe(what, sizeof(what), p, first);
+		print_wrapped(o, STYLE_PLAIN, 2, "%s is held by %s", part, what);
+	}
+	puts("");
+}
+
+static void print_notes(const struct picture *p, const struct output *o)
+{
+	char bytes[FIGURE_TEXT], blocks[FIGURE_TEXT];
+	const struct heap_graph *g = &p->graph;
+
+	if (g->lost_indirectly.blocks)
+		print_wrapped(o, STYLE_DIM, 2,
+			      "Lost: %s blocks have no pointer to them; the others hang on these.",
+			      text_count(blocks, sizeof(blocks), (double)g->lost_directly.blocks));
+	if (g->sums.mapped_missing)
+		print_wrapped(o, STYLE_NOTE, 2,
+			      "malloc counts %s more in mappings of single blocks than was found.",
+			      text_bytes(bytes, sizeof(bytes), (double)g->sums.mapped_missing));
+	/* Another allocator beside malloc, or one on top of it. */
+	if (p->anonymous_bytes > 4 * (g->all.bytes + g->sums.free_bytes + (64 << 20)))
+		print_wrapped(
+		    o, STYLE_NOTE, 2,
+		    "%s of anonymous memory are mapped: most of what is used of it is not "
+		    "malloc's, but another allocator's or the program's own.",
+		    text_bytes(bytes, sizeof(bytes), (double)p->anonymous_bytes));
+	if (p->unstopped)
+		print_wrapped(o, STYLE_NOTE, 2,
+			      "%zu threads did not stop in time: what only their registers hold "
+			      "counts as lost.",
+			      p->unstopped);
+}
+
+/* ---- tables ---- */
+
+static bool put_figures(struct table *t, const struct picture *p, const struct heap_total *total)
+{
+	char bytes[FIGURE_TEXT], part[FIGURE_TEXT], blocks[FIGURE_TEXT];
+
+	text_bytes(bytes, sizeof(bytes), (double)total->bytes);
+	text_percent(part, sizeof(part), (double)total->bytes, (double)p->graph.all.bytes);
+	text_count(blocks, sizeof(blocks), (double)total->blocks);
+	return table_cell(t, bytes) && table_cell(t, part) && table_cell(t, blocks);
+}
+
+static bool put_name(struct table *t, const struct heap_view *view, const char *name, int columns)
+{
+	char fitted[HEAP_NAME_TEXT];
+
+	if (view->out.wide)
+		return table_cell(t, text_clean(fitted, sizeof(fitted), name));
+	return table_cell(t, name_fit(fitted, sizeof(fitted), &view->out, name, (size_t)columns));
+}
+
+static bool put_row(struct table *t, const struct picture *p, const struct heap_view *view,
+		    const struct heap_row *row)
+{
+	char name[HEAP_NAME_TEXT], where[HEAP_NAME_TEXT] = "", through[4 * HEAP_NAME_TEXT];
+
+	heap_row_text(name, sizeof(name), p, row);
+	if (row->kind == HEAP_ROW_HOLDER)
+		heap_holder_where(where, sizeof(where), p, row->holder);
+	return put_name(t, view, name, NAME_COLUMNS) && put_name(t, view, where, WHERE_COLUMNS) &&
+	       put_figures(t, p, &row->total) &&
+	       table_cell(t, heap_through_text(through, sizeof(through), p, row));
+}
+
+static bool print_holders(const struct picture *p, const struct heap_view *view,
+			  const struct heap_rows *rows)
+{
+	static const struct column columns[] = {
+	    {"HELD BY", false, 0, STYLE_PLAIN, false}, {"", false, 2, STYLE_DIM, false},
+	    {"RETAINED", true, 0, STYLE_PLAIN, false}, {"", true, 3, STYLE_PLAIN, true},
+	    {"BLOCKS", true, 1, STYLE_PLAIN, false},   {"THROUGH", false, 4, STYLE_DIM, false},
+	};
+	struct table *t = table_new(columns, sizeof(columns) / sizeof(*columns));
+	size_t shown = rows->count - 1 < view->top ? rows->count - 1 : view->top;
+	struct heap_total rest = {0};
+	bool good = t != NULL;
+
+	for (size_t i = 0; i < shown && good; i++)
+		good = put_row(t, p, view, &rows->row[i]);
+	for (size_t i = shown; i + 1 < rows->count; i++) {
+		rest.bytes += rows->row[i].total.bytes;
+		rest.blocks += rows->row[i].total.blocks;
+	}
+	if (good && rest.blocks) {
+		char others[64];
+
+		text_format(others, sizeof(others), "%zu others", rows->count - 1 - shown);
+		good = table_cell(t, others) && table_cell(t, "") && put_figures(t, p, &rest) &&
+		       table_cell(t, "");
+	}
+	if (good)
+		good = put_row(t, p, view, &rows->row[rows->count - 1]);
+	good = good && table_print(t, &view->out, 2);
+	table_free(t);
+	return good;
+}
+
+static bool put_kind(struct table *t, const struct picture *p, const struct heap_view *view,
+		     const struct heap_kind_sum *sum)
+{
+	char name[HEAP_NAME_TEXT], lost[FIGURE_TEXT] = "", holder[HEAP_NAME_TEXT];
+	uint32_t top = heap_graph_holder_of(&p->graph, sum->top);
+
+	heap_kind_text(name, sizeof(name), p, sum->kind, NULL);
+	if (sum->lost.bytes)
+		text_bytes(lost, sizeof(lost), (double)sum->lost.bytes);
+	if (top == HEAP_NONE)
+		text_format(holder, sizeof(holder), "several");
+	else if (top == p->holders.count)
+		text_format(holder, sizeof(holder), "nothing");
+	else
+		heap_holder_text(holder, sizeof(holder), p, top);
+	return put_name(t, view, name, NAME_COLUMNS) && put_figures(t, p, &sum->own) &&
+	       table_cell(t, lost) && table_cell(t, holder);
+}
+
+static bool print_kinds(const struct picture *p, const struct heap_view *view)
+{
+	static const struct column columns[] = {
+	    {"TYPE OR SIZE", false, 0, STYLE_PLAIN, false},
+	    {"BYTES", true, 0, STYLE_PLAIN, false},
+	    {"", true, 2, STYLE_PLAIN, true},
+	    {"BLOCKS", true, 1, STYLE_PLAIN, false},
+	    {"LOST", true, 3, STYLE_PLAIN, false},
+	    {"MOST HELD BY", false, 4, STYLE_DIM, false},
+	};
+	struct table *t = table_new(columns, sizeof(columns) / sizeof(*columns));
+	struct heap_kinds kinds;
+	bool good = t && heap_kinds_find(&p->graph, &kinds);
+
+	if (!good) {
+		table_free(t);
+		return false;
+	}
+	for (size_t i = 0; i < kinds.count && i < view->top && good; i++)
+		good = put_kind(t, p, view, &kinds.sum[i]);
+	good = good && table_print(t, &view->out, 2);
+	heap_kinds_free(&kinds);
+	table_free(t);
+	return good;
+}
+
+int heap_print_text(const struct picture *p, const struct heap_view *view)
+{
+	struct heap_rows rows;
+	bool good = heap_rows_make(&rows, p, view->top);
+
+	if (good) {
+		print_how(p, &view->out);
+		print_headline(p, &rows, &view->out);
+		good =
+		    view->by == HEAP_BY_TYPE ? print_kinds(p, view) : print_holders(p, view, &rows);
+		if (good)
+			print_notes(p, &view->out);
+		heap_rows_free(&rows);
+	}
+	return good ? cli_finish() : cli_error("out of memory");
+}

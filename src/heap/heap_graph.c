@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The picture of a heap: see heap_graph.h. */
+#include "heap/heap_graph.h"
+
+#include <stdlib.h>
+
+#include "base/array.h"
+
+/* ---- roots without what is malloc's own ---- */
+
+struct roots {
+	struct heap_root *root;
+	size_t count, capacity;
+};
+
+static bool add_root(struct roots *r, uint64_t start, uint64_t end, uint32_t holder)
+{
+	if (start >= end)
+		return true;
+	if (!array_reserve(&r->root, &r->capacity, r->count, sizeof(*r->root)))
+		return false;
+	r->root[r->count++] = (struct heap_root){start, end, holder};
+	return true;
+}
+
+/* The first range that ends after the address. */
+static size_t range_after(const struct glibc_ranges *own, uint64_t address)
+{
+	size_t low = 0, high = own->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (own->range[middle].end <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Malloc's state points to the ends of blocks, and what is in free chunks means nothing. */
+static bool cut_roots(const struct heap_question *q, const struct glibc_ranges *own,
+		      struct roots *roots)
+{
+	for (size_t i = 0; i < q->roots; i++) {
+		const struct heap_root *r = &q->root[i];
+		uint64_t at = r->start;
+
+		for (size_t k = range_after(own, at); k < own->count && at < r->end; k++) {
+			uint64_t until =
+			    own->range[k].start < r->end ? own->range[k].start : r->end;
+
+			if (!add_root(roots, at, until, r->holder))
+				return false;
+			at = own->range[k].end > at ? own->range[k].end : at;
+		}
+		if (!add_root(roots, at, r->end, r->holder))
+			return false;
+	}
+	return true;
+}
+
+/* ---- sums ---- */
+
+static bool add_up(struct heap_graph *g)
+{
+	const struct heap_reach *r = &g->reach;
+	size_t count = r->count, region = 0;
+
+	g->retained = calloc(count, sizeof(*g->retained));
+	g->retained_blocks = calloc(count, sizeof(*g->retained_blocks));
+	g->top = calloc(count, sizeof(*g->top));
+	if (!g->retained || !g->retained_blocks || !g->top)
+		return false;
+	for (uint32_t i = 0; i < g->blocks.count; i++) {
+		uint32_t number = r->number[i];
+
+		region = heap_blocks_region(&g->blocks, i, region);
+		g->retained[number] = heap_block_bytes(&g->blocks, &g->blocks.region[region], i);
+		g->retained_blocks[number] = 1;
+		g->all.bytes += g->retained[number];
+		g->all.blocks++;
+	}
+	for (uint32_t i = r->lost + 1; i < count; i++) {
+		bool directly = r->parent[i] == r->lost;
+		struct heap_total *t = directly ? &g->lost_directly : &g->lost_indirectly;
+
+		t->bytes += g->retained[i];
+		t->blocks++;
+	}
+	for (size_t i = count; --i > 0;) {
+		uint32_t above = g->owners.dominator[i];
+
+		g->retained[above] += g->retained[i];
+		g->retained_blocks[above] += g->retained_blocks[i];
+	}
+	for (uint32_t i = 1; i < count; i++) {
+		uint32_t above = g->owners.dominator[i];
+
+		g->top[i] = above ? g->top[above] : i;
+	}
+	return true;
+}
+
+bool heap_graph_make(const struct heap_image *image, unsigned int version,
+		     const struct heap_question *q, struct heap_graph *g,
+		     struct heap_problem *problem)
+{
+	struct heap_question cut = *q;
+	struct glibc_ranges own = {0};
+	struct roots roots = {0};
+	bool good;
+
+	*g = (struct heap_graph){0};
+	*problem = (struct heap_problem){0};
+	good = glibc_heap_walk(image, version, &g->blocks, &g->sums, &own, problem);
+	if (good && !cut_roots(q, &own, &roots))
+		good = heap_fail(problem, HEAP_NO_MEMORY, 0);
+	cut.root = roots.root;
+	cut.roots = roots.count;
+	good = good && heap_edges_find(image, &g->blocks, &cut, &g->edges, problem);
+	free(roots.root);
+	free(own.range);
+	if (q->read_all)
+		q->read_all(q->context);
+	g->words = g->edges.words;
+	g->pointers = g->edges.count;
+	good = good && heap_reach_find(&g->edges, q, &g->reach, problem) &&
+	       heap_owners_find(&g->edges, &g->reach, &g->owners, problem);
+	if (good && !add_up(g))
+		good = heap_fail(problem, HEAP_NO_MEMORY, 0);
+	if (!good)
+		heap_graph_free(g);
+	return good;
+}
+
+void heap_graph_free(struct heap_graph *g)
+{
+	heap_blocks_free(&g->blocks);
+	heap_edges_free(&g->edges);
+	heap_reach_free(&g->reach);
+	heap_owners_free(&g->owners);
+	free(g->retained);
+	free(g->retained_blocks);
+	free(g->top);
+	*g = (struct heap_graph){0};
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The picture of a heap: from the image of a process and its holders to who holds how much.
+ *
+ *	image --glibc_heap_walk--> blocks --heap_edges--> pointers --heap_reach--> ranks
+ *	      --heap_owners--> dominators --> what each retains
+ *
+ * About 46 bytes a block, the index of the blocks, and eight bytes for each pointer beyond the first to a
+ * block.
+ */
+#ifndef MAYFLY_HEAP_GRAPH_H
+#define MAYFLY_HEAP_GRAPH_H
+
+#include "heap/glibc_heap.h"
+#include "heap/heap_owners.h"
+
+struct heap_total {
+	uint64_t bytes, blocks;
+};
+
+struct heap_graph {
+	struct heap_blocks blocks;
+	struct glibc_sums sums;
+	struct heap_edges edges; /* only its types and counts */
+	struct heap_reach reach;
+	struct heap_owners owners;
+	/* Of each number, with its own; blocks without the holder. */
+	uint64_t *retained;
+	uint32_t *retained_blocks;
+	uint32_t *top; /* of each number: the one of its dominators that the root dominates */
+	struct heap_total all, lost_directly, lost_indirectly;
+	uint64_t words, pointers;
+};
+
+/* version: as glibc_heap_walk(). The question must outlive the call only. */
+bool heap_graph_make(const struct heap_image *image, unsigned int version,
+		     const struct heap_question *q, struct heap_graph *g,
+		     struct heap_problem *problem);
+void heap_graph_free(struct heap_graph *g);
+
+/* The number of a holder; of what is lost: of holder q->holders. 0: it reaches nothing. */
+static inline uint32_t heap_graph_holder(const struct heap_graph *g, uint32_t holder)
+{
+	return g->reach.number[g->edges.blocks + holder];
+}
+
+/* The holder that a number stands for; HEAP_NONE: it is a block's. */
+static inline uint32_t heap_graph_holder_of(const struct heap_graph *g, uint32_t number)
+{
+	uint32_t node = g->reach.node[number];
+
+	return node != HEAP_NONE && node >= g->edges.blocks ? node - (uint32_t)g->edges.blocks
+							    : HEAP_NONE;
+}
+
+#endif

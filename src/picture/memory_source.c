@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The memory of a process: see memory_source.h. Core files are in core_file.c. */
+#include "picture/memory_source.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/array.h"
+
+/* ---- reading ---- */
+
+static const struct source_piece *piece_at(const struct memory_source *s, uint64_t address)
+{
+	size_t low = 0, high = s->pieces;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (s->piece[middle].start + s->piece[middle].bytes <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < s->pieces && s->piece[low].start <= address ? &s->piece[low] : NULL;
+}
+
+static bool read_pieces(const struct memory_source *s, uint64_t address, uint8_t *to, size_t bytes)
+{
+	while (bytes) {
+		const struct source_piece *p = piece_at(s, address);
+		uint64_t left = p ? p->start + p->bytes - address : 0;
+		size_t now = left < bytes ? (size_t)left : bytes;
+
+		if (!p)
+			return false;
+		memcpy(to, p->at + (address - p->start), now);
+		to += now;
+		address += now;
+		bytes -= now;
+	}
+	return true;
+}
+
+static bool read_file(int fd, uint64_t address, uint8_t *to, size_t bytes)
+{
+	while (bytes) {
+		ssize_t n = pread(fd, to, bytes, (off_t)address);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return false;
+		to += n;
+		address += (size_t)n;
+		bytes -= (size_t)n;
+	}
+	return true;
+}
+
+bool memory_source_read(void *context, uint64_t address, void *to, size_t bytes)
+{
+	const struct memory_source *s = context;
+
+	return s->fd >= 0 ? read_file(s->fd, address, to, bytes)
+			  : read_pieces(s, address, to, bytes);
+}
+
+uint64_t memory_source_word(struct memory_source *s, uint64_t address)
+{
+	uint64_t word;
+
+	return memory_source_read(s, address, &word, sizeof(word)) ? word : 0;
+}
+
+/* ---- a process ---- */
+
+static void read_name(pid_t pid, pid_t tid, char *name, size_t size)
+{
+	char path[64];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", (int)pid, (int)tid);
+	file = fopen(path, "re");
+	if (!file || !fgets(name, (int)size, file))
+		*name = 0;
+	name[strcspn(name, "\n")] = 0;
+	if (file)
+		fclose(file);
+}
+
+/* What is to be looked at: all that may hold blocks or pointers. */
+static bool is_wanted(const struct process_map *m)
+{
+	return m->readable && m->writable && strncmp(m->path, "/dev/", 5) != 0;
+}
+
+/* While the process is stopped: its writable memory, into one large mapping. */
+static bool copy_memory(void *context, const struct freeze *f)
+{
+	struct memory_source *s = context;
+	uint64_t bytes = 0, at = 0;
+	size_t capacity = 0;
+
+	if (!process_maps_read(&s->maps, f->maps))
+		return false;
+	for (size_t i = 0; i < s->maps.count; i++)
+		bytes += is_wanted(&s->maps.map[i]) ? s->maps.map[i].end - s->maps.map[i].start : 0;
+	s->image = mmap(NULL, bytes + 1, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (s->image == MAP_FAILED) {
+		s->image = NULL;
+		return false;
+	}
+	s->image_bytes = bytes + 1;
+	s->image_is_mapped = s->passing_pieces = true;
+	for (size_t i = 0; i < s->maps.count; i++) {
+		const struct process_map *m = &s->maps.map[i];
+		uint8_t *to = (uint8_t *)s->image + at;
+
+		if (!is_wanted(m) || !read_file(f->memory, m->start, to, m->end - m->start))
+			continue;
+		if (!array_reserve(&s->piece, &capacity, s->pieces, sizeof(*s->piece)))
+			return false;
+		s->piece[s->pieces++] = (struct source_piece){m->start, m->end - m->start, to};
+		at += m->end - m->start;
+	}
+	return true;
+}
+
+static bool take_threads(struct memory_source *s)
+{
+	const struct freeze *f = &s->freeze;
+
+	s->thread = calloc(f->threads + 1, sizeof(*s->thread));
+	if (!s->thread)
+		return false;
+	for (size_t i = 0; i < f->threads; i++) {
+		s->thread[i].frozen = f->thread[i];
+		read_name(s->pid, f->thread[i].tid, s->thread[i].name, sizeof(s->thread[i].name));
+	}
+	s->threads = f->threads;
+	return true;
+}
+
+bool memory_source_open_process(struct memory_source *s, pid_t pid,
+				const struct source_wishes *wishes, char *why, size_t size)
+{
+	const struct freeze_wishes freeze = {.no_stop = wishes->no_stop,
+					     .most_stop_ns = wishes->most_stop_ns,
+					     .copy_memory = copy_memory,
+					     .context = s};
+
+	*s = (struct memory_source){.pid = pid, .fd = -1};
+	snprintf(s->root, sizeof(s->root), "/proc/%d/root", (int)pid);
+	read_name(pid, pid, s->program, sizeof(s->program));
+	if (!freeze_begin(&s->freeze, pid, &freeze, why, size)) {
+		memory_source_close(s);
+		return false;
+	}
+	s->frozen = true;
+	if (s->freeze.how != FROZEN_MEMORY) {
+		s->fd = s->freeze.memory;
+		if (!process_maps_read(&s->maps, s->freeze.maps)) {
+			snprintf(why, size, "its memory map cannot be read");
+			memory_source_close(s);
+			return false;
+		}
+	}
+	if (take_threads(s))
+		return true;
+	snprintf(why, size, "out of memory");
+	memory_source_close(s);
+	return false;
+}
+
+void memory_source_close(struct memory_source *s)
+{
+	if (s->frozen)
+		freeze_end(&s->freeze);
+	process_maps_free(&s->maps);
+	free(s->thread);
+	free(s->piece);
+	if (s->image && s->image_is_mapped)
+		munmap(s->image, s->image_bytes);
+	*s = (struct memory_source){.fd = -1};
+}

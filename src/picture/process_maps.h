@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is mapped in a process: the lines of /proc/PID/maps, or the same from a core file. */
+#ifndef MAYFLY_PROCESS_MAPS_H
+#define MAYFLY_PROCESS_MAPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct process_map {
+	uint64_t start, end, offset;
+	bool readable, writable, executable, shared;
+	char *path; /* "" : anonymous; "[heap]"; a path without " (deleted)" */
+	bool deleted;
+};
+
+struct process_maps {
+	struct process_map *map; /* in order of addresses */
+	size_t count, capacity;
+};
+
+/* Reads the text from the file until its end. False: it is damaged, or out of memory. */
+bool process_maps_read(struct process_maps *m, int fd);
+/* Takes a copy of the path. */
+bool process_maps_add(struct process_maps *m, struct process_map map, const char *path);
+void process_maps_free(struct process_maps *m);
+
+/* NULL: nothing is mapped there. */
+const struct process_map *process_maps_at(const struct process_maps *m, uint64_t address);
+
+#endif

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The memory of a process that never was, with a heap as glibc 2.36 makes it: for tests of the picture and
+ * as a seed of its fuzzer.
+ *
+ *	MADE_DATA	malloc_state and malloc_par, then variables
+ *	MADE_BREAK	the main arena
+ *	MADE_ARENA	a further arena
+ *	MADE_ROOM	mappings of single blocks
+ */
+#ifndef MAYFLY_HEAP_MADE_H
+#define MAYFLY_HEAP_MADE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "heap/heap_image.h"
+
+#define MADE_MAPS 4
+
+enum made_map { MADE_DATA, MADE_BREAK, MADE_ARENA, MADE_ROOM };
+
+static const uint64_t made_start[MADE_MAPS] = {0x555555500000u, 0x555556000000u, 0x7ffff0000000u,
+					       0x7ffff7000000u};
+#define MADE_BYTES     (1u << 14) /* of each map */
+#define MADE_STATE     0x100u	  /* of malloc_state, in MADE_DATA */
+#define MADE_PAR       0xa00u
+#define MADE_VARIABLES 0x1000u
+
+struct made_memory {
+	uint8_t bytes[MADE_MAPS][MADE_BYTES];
+	struct heap_map map[MADE_MAPS];
+	struct heap_image image;
+};
+
+static bool made_read(void *context, uint64_t address, void *to, size_t bytes)
+{
+	const struct made_memory *m = context;
+
+	for (int i = 0; i < MADE_MAPS; i++)
+		if (address >= made_start[i] && bytes <= MADE_BYTES &&
+		    address - made_start[i] <= MADE_BYTES - bytes) {
+			memcpy(to, m->bytes[i] + (address - made_start[i]), bytes);
+			return true;
+		}
+	return false;
+}
+
+static inline void made_begin(struct made_memory *m)
+{
+	static const enum heap_map_kind kinds[MADE_MAPS] = {HEAP_MAP_LIBC, HEAP_MAP_BREAK,
+							    HEAP_MAP_ANONYMOUS, HEAP_MAP_ANONYMOUS};
+
+	for (int i = 0; i < MADE_MAPS; i++)
+		m->map[i] = (struct heap_map){made_start[i], made_start[i] + MADE_BYTES, kinds[i]};
+	m->image =
+	    (struct heap_image){.read = made_read, .context = m, .map = m->map, .maps = MADE_MAPS};
+}
+
+static inline void made_put(struct made_memory *m, enum made_map map, uint64_t at, uint64_t word)
+{
+	memcpy(m->bytes[map] + at, &word, sizeof(word));
+}
+
+static inline uint64_t made_address(enum made_map map, uint64_t at)
+{
+	return made_start[map] + at;
+}
+
+/* malloc_state with empty bins. */
+static inline void made_put_state(struct made_memory *m, enum made_map map, uint64_t at,
+				  uint64_t top, uint64_t next)
+{
+	for (unsigned int i = 0; i < 127; i++) {
+		uint64_t self = made_address(map, at) + 112 + 16 * i - 16;
+
+		made_put(m, map, at + 112 + 16 * i, self);
+		made_put(m, map, at + 112 + 16 * i + 8, self);
+	}
+	made_put(m, map, at + 96, top);
+	made_put(m, map, at + 2160, next);
+	made_put(m, map, at + 2184, MADE_BYTES);
+}
+
+/* Chunks, one after the other. */
+struct made_arena {
+	struct made_memory *m;
+	enum made_map map;
+	uint64_t at;	/* of the next chunk */
+	uint64_t flags; /* of all */
+	bool after_free;
+};
+
+/* Returns where the block begins, in its map. */
+static inline uint64_t made_chunk(struct made_arena *a, uint64_t bytes, bool used)
+{
+	uint64_t at = a->at;
+
+	made_put(a->m, a->map, at + 8, bytes | a->flags | (a->after_free ? 0 : 1));
+	if (!used)
+		made_put(a->m, a->map, at + bytes, bytes);
+	a->after_free = !used;
+	a->at += bytes;
+	return at + 16;
+}
+
+/* The last chunk takes the rest. */
+static inline uint64_t made_top(struct made_arena *a)
+{
+	uint64_t at = a->at;
+
+	made_put(a->m, a->map, at + 8, (MADE_BYTES - at) | a->flags | (a->after_free ? 0 : 1));
+	return made_address(a->map, at);
+}
+
+/* malloc_par: how much is mapped for single blocks. */
+static inline void made_put_par(struct made_memory *m, uint32_t mapped, uint64_t bytes)
+{
+	made_put(m, MADE_DATA, MADE_PAR, mapped | (uint64_t)65536 << 32);
+	made_put(m, MADE_DATA, MADE_PAR + 8, mapped);
+	made_put(m, MADE_DATA, MADE_PAR + 16, bytes);
+	made_put(m, MADE_DATA, MADE_PAR + 24, bytes);
+	made_put(m, MADE_DATA, MADE_PAR + 32, made_start[MADE_BREAK]);
+}
+
+#endif

@@ -1,0 +1,223 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""mayfly heap: who holds the memory of a process, against what the process itself knows."""
+import contextlib
+import glob
+import json
+import os
+import signal
+import subprocess
+
+from harness import (BUILD, MAYFLY, PYTHON, Folder, case, cases, check, environment, main, need, program, run, same,
+                     wait_until)
+from attaching import need_attach
+
+
+@contextlib.contextmanager
+def started(*command, **changes):
+    """A program that says a line when it is ready and ends when its standard input does."""
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          env=environment(**changes)) as process:
+        try:
+            process.said = process.stdout.readline()
+            yield process
+            process.stdin.close()
+            process.rest = process.stdout.read()
+            same(process.wait(), 0, "the program's exit status")
+        except BaseException:
+            process.kill()
+            raise
+
+
+def heap(what, *options):
+    done = run([MAYFLY, "heap", "--json", *options, str(what)])
+    same((done.code, done.err), (0, b""), done)
+    return json.loads(done.out)
+
+
+def refused(what, *options, code=1):
+    done = run([MAYFLY, "heap", *options, str(what)])
+    same((done.code, done.out, done.err.count(b"\n")), (code, b"", 1), done)
+    return done.err.decode()
+
+
+def held(picture, kind, name, key="name"):
+    return sorted(row["bytes"] for row in picture["held"] if row["kind"] == kind and row[key] == name)
+
+
+def check_holders(picture, truth):
+    """Every sum to the byte."""
+    def variable(name):
+        return sum(held(picture, "variable", name))
+    same(variable("g_sessions"), truth["sessions"], "g_sessions")
+    same(variable("s_cache"), truth["cache"], "s_cache")
+    same((variable("g_first"), variable("g_second")), (truth["first"], truth["second"]))
+    same(variable("g_inside"), truth["inside"], "g_inside")
+    same(variable("g_huge"), truth["huge"], "g_huge")
+    same(variable("g_aligned"), truth["aligned"], "g_aligned")
+    same([sorted(h["name"] for h in row["holders"]) for row in picture["shared"] if row["bytes"] == truth["shared"]],
+         [["g_first", "g_second"]], "what both hold")
+    same(held(picture, "thread-local", "t_list"), sorted(truth["local"]), "t_list")
+    same(held(picture, "stack", "keep_list"), sorted(truth["stack"]), "keep_list()")
+    same(picture["lost"]["directly"]["bytes"], truth["lost_directly"], "lost directly")
+    same(picture["lost"]["indirectly"]["bytes"], truth["lost_indirectly"], "lost indirectly")
+    malloc = picture["malloc"]
+    same(malloc["used_chunk_bytes"] + malloc["cached_chunk_bytes"] + malloc["arena_head_bytes"], truth["chunks"],
+         "mallinfo2().uordblks")
+    same(malloc["mapped_bytes"], truth["mapped"], "mallinfo2().hblkhd")
+    check(malloc["cached_chunk_bytes"] > 10000, "nothing in caches:", malloc)
+    same(sum(row["bytes"] for row in picture["held"] + picture["shared"]) + picture["lost"]["bytes"],
+         picture["bytes"], "the sum of all rows")
+
+
+@cases(["copy", "no-stop", "core"])
+def every_byte_is_held_by_whom_it_is(how):
+    need_attach()
+    with Folder() as here, started(program("holders")) as process:
+        truth = json.loads(process.said)
+        if how == "core":
+            need("gcore")
+            done = run(["gcore", "-o", here / "core", str(process.pid)])
+            same(done.code, 0, done)
+            picture = heap(here.files("core.*")[0])
+            same((picture["read"], picture["pid"]), ("core file", None))
+        else:
+            picture = heap(process.pid, *(["--no-stop"] if how == "no-stop" else []))
+            same(picture["read"], "running" if how == "no-stop" else "copy")
+        if how == "no-stop":
+            # No registers are known, and so no stacks.
+            same(sum(held(picture, "variable", "g_sessions")), truth["sessions"])
+        else:
+            check_holders(picture, truth)
+
+
+@case
+def text_names_the_holder():
+    need_attach()
+    with started(program("holders")) as process:
+        done = run([MAYFLY, "heap", str(process.pid)])
+        same((done.code, done.err), (0, b""), done)
+        text = done.out.decode()
+        for part in ("g_huge", "g_sessions", "nothing: lost", "HELD BY", "the program was stopped for",
+                     "is held by g_huge, a variable of holders"):
+            check(part in text, part, "is not in", text)
+        done = run([MAYFLY, "heap", "--by", "type", "-n", "3", str(process.pid)])
+        check(b"TYPE OR SIZE" in done.out, done)
+
+
+@case
+def types_of_cxx_objects():
+    need_attach()
+    with started(program("holders_cxx")) as process:
+        truth = json.loads(process.said)
+        picture = heap(process.pid)
+        types = {row["type"]: row for row in picture["types"] if row["type"]}
+        same((types["shop::Order"]["bytes"], types["shop::Order"]["blocks"]), (truth["orders"], 1000))
+        same((types["shop::Book"]["bytes"], types["shop::Book"]["blocks"]), (truth["books"], 3000))
+        row, = [row for row in picture["held"] if row["name"] == "shop::orders"]
+        same([step["type"] for step in row["through"]][:2], [None, "shop::Order"])
+        same(picture["lost"]["bytes"], 0)
+
+
+@case
+def malloc_agrees_in_python():
+    """A real program: what malloc itself counts, asked by the program."""
+    need_attach()
+    script = ("import ctypes, sys\n"
+              "class Info(ctypes.Structure):\n"
+              "    _fields_ = [(n, ctypes.c_size_t) for n in 'arena ordblks smblks hblks hblkhd usmblks fsmblks "
+              "uordblks fordblks keepcost'.split()]\n"
+              "f = ctypes.CDLL(None).mallinfo2\n"
+              "f.restype = Info\n"
+              "keep = {i: [str(i)] * 3 for i in range(50000)}\n"
+              "i = f()\n"
+              "sys.stdout.write('%d %d\\n' % (i.uordblks, i.hblkhd)); sys.stdout.flush()\n"
+              "sys.stdin.read()\n")
+    with started(*PYTHON, "-S", "-c", script, PYTHONMALLOC="malloc") as process:
+        chunks, mapped = map(int, process.said.split())
+        malloc = heap(process.pid)["malloc"]
+        found = malloc["used_chunk_bytes"] + malloc["cached_chunk_bytes"]
+        # What it has allocated since it asked: the text that it says, and a buffer to read.
+        check(abs(found - chunks) < 100000, found, chunks)
+        same(malloc["mapped_bytes"], mapped)
+
+
+@case
+def nothing_of_the_program_changes():
+    """No system call is interrupted, no child or signal is seen, nothing stays open; 20 times."""
+    need_attach()
+    with started(program("frozen")) as process:
+        for _ in range(20):
+            heap(process.pid)
+        same(glob.glob("/proc/%d/task/*/children" % process.pid) != [], True)
+        children = "".join(open(path).read() for path in glob.glob("/proc/%d/task/*/children" % process.pid))
+        same(children, "", "children that are left")
+    same(process.rest, b"interrupted 0, children 0, handlers 0, wrong 0\n")
+
+
+def children_of(pid):
+    with open("/proc/%d/task/%d/children" % (pid, pid)) as file:
+        return file.read().split()
+
+
+def state_of(pid):
+    with open("/proc/%s/stat" % pid) as file:
+        return file.read().rsplit(")", 1)[1].split()[0]
+
+
+@case
+def killed_at_any_step():
+    """The program runs on, and no copy of it is left that is not dead."""
+    need_attach()
+    step = 0
+    while True:
+        with started(program("frozen")) as process:
+            done = run([os.path.join(BUILD, "tests", "freeze_steps"), str(process.pid), str(step)])
+            check(done.code in (0, 128 + signal.SIGKILL), done)
+            # The end of its tracer kills a copy.
+            wait_until(lambda: all(state_of(child) == "Z" for child in children_of(process.pid)),
+                       "the end of the copy after step %d" % step)
+        check(b"children 0, handlers 0" in process.rest, step, process.rest)
+        if done.code == 0:
+            break
+        step += 1
+    check(step > 10, "only", step, "steps")
+
+
+@cases(["no process", "text", "cut core", "stop too long", "other allocator"])
+def refusals(what):
+    with Folder() as here:
+        if what == "no process":
+            check("there is no such process" in refused(4194303))
+        elif what == "text":
+            with open(here / "text", "w") as file:
+                file.write("hello\n")
+            check("neither the number of a process nor a core file" in refused(here / "text"))
+        elif what == "cut core":
+            need("gcore")
+            need_attach()
+            with started(program("holders")) as process:
+                same(run(["gcore", "-o", here / "core", str(process.pid)]).code, 0)
+            path = here.files("core.*")[0]
+            size = os.path.getsize(path)
+            for part in (1000, size // 3, size // 2):
+                os.truncate(path, min(part, os.path.getsize(path)))
+                done = run([MAYFLY, "heap", path])
+                same((done.code, done.err.count(b"\n")), (1, 1), done)
+        elif what == "stop too long":
+            need_attach()
+            with started(program("holders")) as process:
+                check("would be stopped for about" in refused(process.pid, "--max-stop", "1us"))
+        else:
+            need("redis-server")
+            need_attach()
+            with subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", here / "s", "--save", ""],
+                                  stdout=subprocess.PIPE) as process:
+                while b"ready" not in process.stdout.readline().lower():
+                    pass
+                check("its allocator is jemalloc" in refused(process.pid))
+                process.terminate()
+
+
+if __name__ == "__main__":
+    main()
