@@ -193,7 +193,7 @@ def share(walk):
 def print_it(walk):
     walk.click(".tabs button:has-text('Table')")
     walk.paper(True)
-    same(len(walk.texts(".rows tbody tr:not(.space)")), len(report("--by", "function", "--all", "--top", "0", "--own-frames")["rows"]),
+    same(len(walk.texts(".rows tbody tr:not(.space)")), len(report("--by", "function", "--all", "--top", "0")["rows"]),
          "rows on paper")
     check(walk.whole(".rows .name-text"), "names are cut off")
     walk.paper(False)
