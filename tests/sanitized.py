@@ -13,8 +13,9 @@ FUZZ_TARGETS = sorted(os.path.basename(path)[5:-2]
                       for path in glob.glob(os.path.join(SOURCE, "tests", "fuzz_*.c")))
 
 # Inputs of each target, about half a minute of a free processor; FUZZ_INPUTS is another number.
-INPUTS = {"export": 4000, "import": 2000, "jit": 50000, "memtrace": 800, "spool": 800,
-          "stream": 10000, "expression": 30000, "pprof": 10000, "view": 3000, "symbols": 10000, "trace": 1000, "watch_rules": 50000}
+INPUTS = {"export": 4000, "expression": 30000, "heap": 10000, "import": 2000, "jit": 50000, "memtrace": 800,
+          "pprof": 10000, "spool": 800, "stream": 10000, "symbols": 10000, "trace": 1000, "view": 3000,
+          "watch_rules": 50000}
 
 
 UNIT_TESTS = sorted(os.path.basename(path)[5:-2]

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 
 from harness import CLANG, AGENT, BUILD, Folder, SOURCE, Skip, case, cases, check, main, need, run, same
+from sanitized import FUZZ_TARGETS, INPUTS
 
 COMPILERS = {"gcc": ["gcc", "-std=c11"], "clang": [CLANG, "-std=c11"],
              "g++": ["g++", "-std=c++11", "-x", "c++"],
@@ -549,6 +550,11 @@ def every_test_file_is_registered():
                    for name in os.listdir(os.path.join(SOURCE, "tests"))
                    if re.fullmatch(r"test_.*\.(c|py)", name))
     same(known, files, "tests in tests/meson.build, and files tests/test_*")
+
+
+@case
+def every_fuzz_target_has_inputs():
+    same(sorted(INPUTS), FUZZ_TARGETS, "targets in tests/sanitized.py, and files tests/fuzz_*.c")
 
 
 @case
