@@ -21,7 +21,7 @@ import time
 import urllib.parse
 
 from harness import (AGENT, MAYFLY, SOURCE, Folder, case, cases, check, environment, info, main, need, program,
-                     record, report, run, same, wait_until)
+                     record, report, run, same, unfolded, wait_until)
 from profiles import Pprof, field, pprof
 from told import Told
 
@@ -235,7 +235,7 @@ def functions(kind):
     """Of each function what it allocates, and what it and its callees do."""
     for metric, name in (("peak", "inuse_space"), ("allocated", "alloc_space")):
         expected = {row["function"]: [row[key]["bytes"]["estimate"] for key in ("self", "total")]
-                    for row in report(trace(kind), "--metric", metric)["rows"]}
+                    for row in unfolded(trace(kind), "--metric", metric)["rows"]}
         found = export(trace(kind), "--metric", metric).by_function(name)
         found = {function: values for function, values in found.items() if not function.startswith("[")}
         if kind != "quotes":  # which has a byte that is not UTF-8

@@ -409,7 +409,7 @@ def deep_stacks(kind):
             file = here / case_name
             traced(kind, [program(), case_name, "200"], file, rate, 100)
             if kind == "MAYFLY":
-                found = report(file, "--by", "stack", "--metric", "allocated")["rows"]
+                found = report(file, "--by", "stack", "--metric", "allocated", "--all-frames")["rows"]
                 stack = max((row["stack"] for row in found), key=len)
                 same(len([f for f in stack if f["function"].endswith(".deep")]), frames, case_name)
                 check("deep" in stack[0]["function"], stack[0])

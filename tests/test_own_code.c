@@ -105,8 +105,8 @@ static void test_rust(void)
 static void test_rust_dependencies(void)
 {
 	static const char *const files[] = {
-	    "/home/u/.cargo/registry/src/index.crates.io-6f17d22bba15001f/regex-1.9.1/src/lib.rs",
-	    "/home/u/.cargo/git/checkouts/regex-0a1b/77/src/lib.rs",
+	    "/build/u/.cargo/registry/src/index.crates.io-6f17d22bba15001f/regex-1.9.1/src/lib.rs",
+	    "/build/u/.cargo/git/checkouts/regex-0a1b/77/src/lib.rs",
 	    "/usr/share/cargo/registry/regex-1.7.1/src/lib.rs",
 	    "/build/demo/vendor/regex/src/lib.rs", "vendor/regex/src/lib.rs"};
 	struct own_code own = {0};

@@ -9,7 +9,7 @@ import random
 import re
 
 from harness import (MAYFLY, SOURCE, Folder, case, cases, check, environment, info, main, program,
-                     record, report, run, same)
+                     record, report, run, same, unfolded)
 
 BY = ["function", "line", "stack", "module", "thread", "size"]
 INTERVALS = [4096 << i for i in range(13)]
@@ -255,7 +255,7 @@ def recorded(sampler):
 def rows_are_those_of_report(by):
     for options in [[], ["--metric", "allocated"], ["--sort", "total"]]:
         planned = plan_json("--by", by, *options)
-        rows = report(exact(), "--by", by, *options)["rows"]
+        rows = unfolded(exact(), "--by", by, *options)["rows"]
         column = "total" if "total" in options else "self"
         expected = [row[column]["bytes"]["estimate"] for row in rows]
         expected = [b for b in expected[:20] if b > 0 and b >= 0.01 * expected[0]]

@@ -487,7 +487,7 @@ def exact(option):
 
 @case
 def help_text():
-    done = run([MAYFLY, "record", "--help"])
+    done = run([MAYFLY, "record", "--help", "--all"])
     same((done.code, done.err), (0, b""))
     for option in (b"--output", b"--interval", b"--sampler", b"--follow", b"--quiet", b"--exact", b"--snapshots",
                    b"--overhead", b"--max-size", b"--max-spool"):

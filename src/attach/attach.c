@@ -237,7 +237,11 @@ static bool load_library(struct request *q, struct injection *i)
 	    q->library);
 }
 
-enum outcome { OUTCOME_NOT_SAFE, OUTCOME_DONE, OUTCOME_FAILED };
+enum outcome { OUTCOME_NOT_SAFE, OUTCOME_REFUSED, OUTCOME_DONE, OUTCOME_FAILED };
+
+/* The kernel refuses a thread that is just ending, too. When it refuses the process, it refuses all of them
+ * each time. */
+#define REFUSALS 3
 
 static enum outcome try_thread(struct request *q, pid_t tid, enum safe_point_demand demand)
 {
@@ -245,12 +249,12 @@ static enum outcome try_thread(struct request *q, pid_t tid, enum safe_point_dem
 	enum outcome outcome = OUTCOME_NOT_SAFE;
 	int error = injection_stop(&i, q->pid, tid);
 
-	if (error == EPERM || error == ENOTSUP) {
+	if (error == ENOTSUP) {
 		target_process_explain(q->pid, error, q->result->why, ATTACH_WHY);
 		return OUTCOME_FAILED;
 	}
 	if (error)
-		return OUTCOME_NOT_SAFE;
+		return error == EPERM ? OUTCOME_REFUSED : OUTCOME_NOT_SAFE;
 	i.sigreturn = q->sigreturn;
 	if (has_room(q->pid, injection_stack(&i)) &&
 	    safe_point_here(&q->code, tid, i.waits, demand)) {
@@ -282,10 +286,11 @@ static bool run(struct request *q)
 	static struct candidate list[THREADS_MOST];
 	int64_t half = q->end_ns - (q->end_ns - now()) / 2;
 	long pause = FIRST_PAUSE;
+	int refusals = 0;
 
 	for (;;) {
 		enum safe_point_demand demand = now() < half ? SAFE_WHOLE : SAFE_VISIBLE;
-		size_t count = list_threads(q->pid, list);
+		size_t count = list_threads(q->pid, list), refused = 0;
 
 		if (!open_code(q))
 			return false;
@@ -296,8 +301,14 @@ static bool run(struct request *q)
 		for (size_t i = 0; i < count; i++) {
 			enum outcome outcome = try_thread(q, list[i].tid, demand);
 
-			if (outcome != OUTCOME_NOT_SAFE)
+			if (outcome == OUTCOME_DONE || outcome == OUTCOME_FAILED)
 				return outcome == OUTCOME_DONE;
+			refused += outcome == OUTCOME_REFUSED;
+		}
+		refusals = count && refused == count ? refusals + 1 : 0;
+		if (refusals == REFUSALS) {
+			target_process_explain(q->pid, EPERM, q->result->why, ATTACH_WHY);
+			return false;
 		}
 		if (now() > q->end_ns || (!count && kill(q->pid, 0) && errno == ESRCH))
 			break;

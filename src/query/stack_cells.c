@@ -19,7 +19,7 @@
 
 #define LONGEST_CYCLE 8 /* places that are looked at as one turn */
 
-/* Of one function, whatever the line. */
+/* Both places are in one function, whatever the line. */
 static bool same_function(const struct query_state *s, uint32_t a, uint32_t b)
 {
 	const struct group *x = &s->group[a], *y = &s->group[b];
