@@ -265,6 +265,8 @@ def without_libraries():
     need("node")
     with Folder() as here:
         shutil.copytree(VIEWER, here / "viewer", ignore=lambda *_: ["node_modules"])
+        os.makedirs(here / "src/page")
+        shutil.copy(os.path.join(SOURCE, "src/page/viewer_page.S.in"), here / "src/page")
         os.mkdir(here / "out")
         with open(here / "reader.wasm", "wb"):
             pass
