@@ -12,43 +12,43 @@
 #include "fuzz_main.h"
 
 /* With what is beside it. */
-static int convert_eventlog(const uint8_t *data, size_t size, struct trace_buffer *out,
-			    struct import_report *report)
+static int convert_eventlog(struct import *in)
 {
-	size_t beside = size < 2 ? 0 : data[0] | (size_t)data[1] << 8;
-	struct import_options options = {.beside = data + 2, .beside_size = beside};
+	const uint8_t *data = in->data;
+	size_t beside = in->size < 2 ? 0 : data[0] | (size_t)data[1] << 8;
 
-	if (size < 2 || beside > size - 2)
+	if (in->size < 2 || beside > in->size - 2)
 		return MAYFLY_E_NOT_A_TRACE;
-	return eventlog_import(data + 2 + beside, size - 2 - beside, &options, trace_buffer_sink,
-			       out, report);
+	in->options = (struct import_options){.beside = data + 2, .beside_size = beside};
+	in->data = data + 2 + beside;
+	in->size -= 2 + beside;
+	return import_run(in, eventlog_import);
 }
 
-static int convert(const uint8_t *data, size_t size, struct trace_buffer *out,
-		   struct import_report *report)
+static int convert(const uint8_t *data, size_t size, struct import *in)
 {
-	static const struct import_options options;
 	const struct import_format *format;
 
+	in->data = data + 1;
+	in->size = size - 1;
 	switch (*data) {
 	case 'e':
-		return convert_eventlog(data + 1, size - 1, out, report);
+		return convert_eventlog(in);
 	case 'h':
-		return heaptrack_import(data + 1, size - 1, &options, trace_buffer_sink, out,
-					report);
+		return import_run(in, heaptrack_import);
 	case 't':
-		return heap_text_import(data + 1, size - 1, &options, trace_buffer_sink, out,
-					report);
+		return import_run(in, heap_text_import);
 	case 'p':
-		return pprof_import(data + 1, size - 1, &options, trace_buffer_sink, out, report);
+		return import_run(in, pprof_import);
 	case 'r':
-		return runtime_events_import(data + 1, size - 1, &options, trace_buffer_sink, out,
-					     report);
+		return import_run(in, runtime_events_import);
 	}
 	format = import_recognise(data, size);
 	if (!format)
 		return MAYFLY_E_NOT_A_TRACE;
-	return format->convert(data, size, &options, trace_buffer_sink, out, report);
+	in->data = data;
+	in->size = size;
+	return import_run(in, format->convert);
 }
 
 static void ask(const struct mayfly_trace *t, enum mayfly_metric metric, enum mayfly_by by)
@@ -116,8 +116,8 @@ static void read_it(const struct trace_buffer *out)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct import_report report = {"", ""};
 	struct trace_buffer out = {0};
+	struct import in = {.sink = trace_buffer_sink, .context = &out};
 	uint8_t *exact;
 
 	if (!size)
@@ -126,7 +126,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!exact)
 		return 0;
 	memcpy(exact, data, size);
-	if (convert(exact, size, &out, &report) == 0)
+	if (convert(exact, size, &in) == 0)
 		read_it(&out);
 	free(out.bytes);
 	free(exact);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "convert/export/memtrace_write.h"
+#include "convert/import/import_tables.h"
 #include "convert/import/memtrace_read.h"
 
 #include "fuzz_main.h"
@@ -72,6 +73,18 @@ static void copy(struct memtrace_reader *r)
 	free(out.bytes);
 }
 
+/* Makes a trace of what is left of a file. */
+static int to_trace(struct memtrace_reader *r, struct trace_buffer *bytes,
+		    struct memtrace_converted *counts)
+{
+	struct import in = {.sink = trace_buffer_sink, .context = bytes};
+
+	import_begin(&in);
+	if (!in.error)
+		memtrace_convert(r, &in, counts);
+	return import_end(&in);
+}
+
 static void convert(struct memtrace_reader *r)
 {
 	struct trace_buffer out = {0};
@@ -79,7 +92,7 @@ static void convert(struct memtrace_reader *r)
 	struct mayfly_trace *t;
 	size_t written = 0;
 
-	if (memtrace_to_trace(r, trace_buffer_sink, &out, &counts) == 0) {
+	if (to_trace(r, &out, &counts) == 0) {
 		if (mayfly_trace_open(out.bytes, out.used, &t) || mayfly_trace_info(t)->bad_chunks)
 			abort();
 		if (mayfly_trace_info(t)->samples != counts.blocks ||

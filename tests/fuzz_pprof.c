@@ -99,22 +99,22 @@ static void put_fields(struct bytes *b, const uint8_t *at, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const struct import_options options;
-	struct import_report report = {.left_out = ""};
 	struct trace_buffer out = {0};
+	struct import in = {.sink = trace_buffer_sink, .context = &out};
 	struct bytes profile = {0};
 	struct mayfly_trace *t;
 
 	put_profile(&profile);
 	put_fields(&profile, data, size);
-	if (!profile.failed && pprof_import(profile.at, profile.used, &options, trace_buffer_sink,
-					    &out, &report) == 0) {
+	in.data = profile.at;
+	in.size = profile.used;
+	if (!profile.failed && import_run(&in, pprof_import) == 0) {
 		if (mayfly_trace_open(out.bytes, out.used, &t))
 			abort();
 		mayfly_trace_close(t);
 	}
-	if (!memchr(report.left_out, 0, sizeof(report.left_out)) ||
-	    !memchr(report.problem, 0, sizeof(report.problem)))
+	if (!memchr(in.report.left_out, 0, sizeof(in.report.left_out)) ||
+	    !memchr(in.report.problem, 0, sizeof(in.report.problem)))
 		abort();
 	free(out.bytes);
 	bytes_free(&profile);

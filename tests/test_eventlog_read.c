@@ -68,14 +68,19 @@ struct made {
 
 static struct made import(const struct file *f, const char *metadata)
 {
-	struct import_options options = {.beside = metadata,
-					 .beside_size = metadata ? strlen(metadata) : 0};
 	struct made m = {.report = {"", ""}};
 	/* Exactly as many bytes as there are, for the sanitizers. */
 	uint8_t *exact = malloc(f->size + !f->size);
+	struct import in = {
+	    .size = f->size,
+	    .options = {.beside = metadata, .beside_size = metadata ? strlen(metadata) : 0},
+	    .sink = trace_buffer_sink,
+	    .context = &m.bytes};
 
 	memcpy(exact, f->data, f->size);
-	m.error = eventlog_import(exact, f->size, &options, trace_buffer_sink, &m.bytes, &m.report);
+	in.data = exact;
+	m.error = import_run(&in, eventlog_import);
+	m.report = in.report;
 	free(exact);
 	if (m.error)
 		return m;

@@ -28,10 +28,16 @@ static struct made import_with(const void *data, size_t size, const struct impor
 {
 	const struct import_format *format = import_recognise(data, size);
 	struct made m = {.error = MAYFLY_E_NOT_A_TRACE};
+	struct import in = {.data = data,
+			    .size = size,
+			    .options = *options,
+			    .sink = trace_buffer_sink,
+			    .context = &m.bytes};
 
 	if (!format)
 		return m;
-	m.error = format->convert(data, size, options, trace_buffer_sink, &m.bytes, &m.report);
+	m.error = import_run(&in, format->convert);
+	m.report = in.report;
 	if (!m.error) {
 		CHECK(mayfly_trace_open(m.bytes.bytes, m.bytes.used, &m.trace) == 0);
 		m.info = m.trace ? mayfly_trace_info(m.trace) : NULL;

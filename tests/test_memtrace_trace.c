@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memtrace's files to traces and back: what is kept, and that estimates stay right. */
 #include "convert/export/memtrace_write.h"
+#include "convert/import/import_tables.h"
 #include "convert/import/memtrace_read.h"
 
 #include <math.h>
@@ -62,6 +63,18 @@ static void end_file(struct memtrace_writer *w)
 	memtrace_writer_free(w);
 }
 
+/* Makes a trace of what is left of a file. */
+static int to_trace(struct memtrace_reader *r, struct trace_buffer *bytes,
+		    struct memtrace_converted *counts)
+{
+	struct import in = {.sink = trace_buffer_sink, .context = bytes};
+
+	import_begin(&in);
+	if (!in.error)
+		memtrace_convert(r, &in, counts);
+	return import_end(&in);
+}
+
 /* The trace that a file becomes; *bytes must live as long. */
 static struct mayfly_trace *import(const struct trace_buffer *file, struct trace_buffer *bytes,
 				   struct memtrace_converted *counts)
@@ -71,7 +84,7 @@ static struct mayfly_trace *import(const struct trace_buffer *file, struct trace
 
 	*bytes = (struct trace_buffer){0};
 	CHECK(memtrace_open(file->bytes, file->used, &r) == 0);
-	CHECK(r && memtrace_to_trace(r, trace_buffer_sink, bytes, counts) == 0);
+	CHECK(r && to_trace(r, bytes, counts) == 0);
 	memtrace_close(r);
 	CHECK(mayfly_trace_open(bytes->bytes, bytes->used, &t) == 0);
 	return t;
@@ -314,7 +327,7 @@ static void impossible_rates_are_refused(void)
 
 		end_file(begin_file(&file, rates[i]));
 		CHECK(memtrace_open(file.bytes, file.used, &r) == 0);
-		CHECK(memtrace_to_trace(r, trace_buffer_sink, &bytes, &counts) < 0, "%g", rates[i]);
+		CHECK(to_trace(r, &bytes, &counts) < 0, "%g", rates[i]);
 		memtrace_close(r);
 		free(bytes.bytes);
 		free(file.bytes);
@@ -833,7 +846,7 @@ static void damage_does_no_harm(void)
 		for (uint64_t changes = 1 + draw(4); changes; changes--)
 			copy[draw(file.used)] = (uint8_t)draw(256);
 		if (memtrace_open(copy, file.used, &r) == 0) {
-			error = memtrace_to_trace(r, trace_buffer_sink, &bytes, &counts);
+			error = to_trace(r, &bytes, &counts);
 			memtrace_close(r);
 		}
 		CHECK(error <= 0);

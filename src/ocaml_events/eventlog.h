@@ -63,13 +63,12 @@ enum eventlog_list { EVENTLOG_PHASES, EVENTLOG_COUNTERS, EVENTLOG_BUCKETS, EVENT
 
 #define EVENTLOG_NUMBERS 65536u
 
-/* Receives the name of the numbers `first` to `last` (below EVENTLOG_NUMBERS). Returns 0, or an
- * error that eventlog_names() returns. */
-typedef int eventlog_name(void *context, enum eventlog_list list, uint32_t first, uint32_t last,
-			  const char *name, size_t length);
+/* Receives the name of the numbers `first` to `last` (below EVENTLOG_NUMBERS). */
+typedef void eventlog_name(void *context, enum eventlog_list list, uint32_t first, uint32_t last,
+			   const char *name, size_t length);
 
 /* Calls tell() with the names in the metadata, or with those of OCaml 4.13 if it has none (size 0,
  * damaged, or something else). */
-int eventlog_names(const void *metadata, size_t size, eventlog_name *tell, void *context);
+void eventlog_names(const void *metadata, size_t size, eventlog_name *tell, void *context);
 
 #endif

@@ -90,15 +90,11 @@ static const struct {
 } known[EVENTLOG_LISTS] = {
     {phases, COUNT(phases)}, {counters, COUNT(counters)}, {buckets, COUNT(buckets)}};
 
-static int tell_known(enum eventlog_list list, eventlog_name *tell, void *context)
+static void tell_known(enum eventlog_list list, eventlog_name *tell, void *context)
 {
-	int error = 0;
-
-	for (uint32_t i = 0; i < known[list].count && !error; i++)
+	for (uint32_t i = 0; i < known[list].count; i++)
 		if (known[list].name[i])
-			error = tell(context, list, i, i, known[list].name[i],
-				     strlen(known[list].name[i]));
-	return error;
+			tell(context, list, i, i, known[list].name[i], strlen(known[list].name[i]));
 }
 
 /* ---- tokens of the metadata ---- */
@@ -244,28 +240,27 @@ struct names {
 	bool found[EVENTLOG_LISTS];
 };
 
-static int tell_range(struct names *n, enum eventlog_list list, const struct token *label,
-		      int64_t first, int64_t last)
+static void tell_range(struct names *n, enum eventlog_list list, const struct token *label,
+		       int64_t first, int64_t last)
 {
 	if (last >= EVENTLOG_NUMBERS)
 		last = EVENTLOG_NUMBERS - 1;
 	if (first < 0 || first > last || !label->length)
-		return 0;
+		return;
 	n->named += (uint32_t)(last - first + 1);
 	if (n->named > NAMED_MAX)
-		return 0;
+		return;
 	n->found[list] = true;
-	return n->tell(n->context, list, (uint32_t)first, (uint32_t)last, label->at, label->length);
+	n->tell(n->context, list, (uint32_t)first, (uint32_t)last, label->at, label->length);
 }
 
 /* Reads from after "{" to "}". Anything that is not a list of labels ends it too. */
-static int eventlog_names_read_labels(struct names *n, enum eventlog_list list)
+static void eventlog_names_read_labels(struct names *n, enum eventlog_list list)
 {
 	const struct token *t = eventlog_names_next(&n->scanner);
 	int64_t first = 0, last;
-	int error = 0;
 
-	while (!error && (t->kind == TOKEN_TEXT || t->kind == TOKEN_NAME)) {
+	while (t->kind == TOKEN_TEXT || t->kind == TOKEN_NAME) {
 		struct token label = *t;
 
 		t = eventlog_names_next(&n->scanner);
@@ -278,13 +273,12 @@ static int eventlog_names_read_labels(struct names *n, enum eventlog_list list)
 			last = eventlog_names_next(&n->scanner)->number;
 			t = eventlog_names_next(&n->scanner);
 		}
-		error = tell_range(n, list, &label, first, last);
+		tell_range(n, list, &label, first, last);
 		first = last + 1;
 		if (!is(t, ","))
-			return error;
+			return;
 		t = eventlog_names_next(&n->scanner);
 	}
-	return error;
 }
 
 /* Skips from after ":" to "{": "uint16_t", "integer { size = 16; }". */
@@ -303,7 +297,7 @@ static const struct token *skip_integer(struct scanner *s)
 }
 
 /* Reads after "enum": its name, the integer's type, "{". A name alone is a use of the list. */
-static int read_enum(struct names *n)
+static void read_enum(struct names *n)
 {
 	const struct token *t = eventlog_names_next(&n->scanner);
 	int list = EVENTLOG_LISTS;
@@ -312,25 +306,24 @@ static int read_enum(struct names *n)
 		if (is(t, list_names[i]))
 			list = i;
 	if (list == EVENTLOG_LISTS)
-		return 0;
+		return;
 	t = eventlog_names_next(&n->scanner);
 	if (is(t, ":"))
 		t = skip_integer(&n->scanner);
-	return is(t, "{") ? eventlog_names_read_labels(n, (enum eventlog_list)list) : 0;
+	if (is(t, "{"))
+		eventlog_names_read_labels(n, (enum eventlog_list)list);
 }
 
-int eventlog_names(const void *metadata, size_t size, eventlog_name *tell, void *context)
+void eventlog_names(const void *metadata, size_t size, eventlog_name *tell, void *context)
 {
 	struct names n = {.tell = tell, .context = context};
-	int error = 0;
 
 	n.scanner.at = size ? metadata : "";
 	n.scanner.end = n.scanner.at + size;
-	while (!error && eventlog_names_next(&n.scanner)->kind != TOKEN_END)
+	while (eventlog_names_next(&n.scanner)->kind != TOKEN_END)
 		if (is(&n.scanner.token, "enum"))
-			error = read_enum(&n);
-	for (int i = 0; i < EVENTLOG_LISTS && !error; i++)
+			read_enum(&n);
+	for (int i = 0; i < EVENTLOG_LISTS; i++)
 		if (!n.found[i])
-			error = tell_known((enum eventlog_list)i, tell, context);
-	return error;
+			tell_known((enum eventlog_list)i, tell, context);
 }

@@ -25,33 +25,25 @@
 struct adding { /* filled by symbols_resolve(), for one module */
 	struct recording *r;
 	const uint32_t *frame; /* frame of each address that was asked for */
-	bool out_of_memory;
 };
 
 static uint32_t intern(struct adding *a, const char *text)
 {
-	uint32_t string;
-
-	if (!text || !*text)
-		return 0;
-	string = recording_string(a->r, text, strlen(text));
-	if (string == RECORDING_NONE)
-		a->out_of_memory = true;
-	return string;
+	return text ? recording_name(a->r, text) : 0;
 }
 
 static void found(void *context, size_t index, const struct symbol *list, size_t count)
 {
 	struct adding *a = context;
 	struct recording_frame *frame = &a->r->frame[a->frame[index]];
-	uint32_t first = RECORDING_NONE;
 
-	if (a->out_of_memory || frame->locations)
+	if (frame->locations)
 		return;
 	/* A frame about which nothing is known gets no location, so that named frames can be
 	 * counted. */
 	if (count == 1 && !list[0].function && !list[0].file)
 		return;
+	frame->first_location = (uint32_t)a->r->locations;
 	for (size_t i = 0; i < count; i++) {
 		struct recording_location location = {
 		    .function = intern(a, list[i].function),
@@ -59,20 +51,10 @@ static void found(void *context, size_t index, const struct symbol *list, size_t
 		    .line = list[i].line,
 		    .inlined = list[i].inlined && i + 1 < count,
 		};
-		uint32_t at;
 
-		if (a->out_of_memory)
-			return;
-		at = recording_location(a->r, &location);
-		if (at == RECORDING_NONE) {
-			a->out_of_memory = true;
-			return;
-		}
-		if (!i)
-			first = at;
+		recording_location(a->r, &location);
 	}
-	frame->first_location = first;
-	frame->locations = (uint32_t)count;
+	frame->locations = a->r->failed ? 0 : (uint32_t)count;
 }
 
 /* The frames of each module, next to one another: order[begin[m] .. begin[m + 1]). */
@@ -132,7 +114,7 @@ static int resolve_module(struct symbols *session, struct recording *r, size_t i
 		r->module[index].problem = intern(&adding, why);
 	free(address);
 	free(path);
-	return adding.out_of_memory ? MAYFLY_E_MEMORY : 0;
+	return r->failed ? MAYFLY_E_MEMORY : 0;
 }
 
 int finalise_symbols(struct recording *r, struct symbols *session)
@@ -337,16 +319,13 @@ static void note_consumed(struct recording *r, const void *data, size_t size)
 	static const char text[] = "the recorder was cut off; the time before is in the .part file "
 				   "beside this one";
 	struct spool_header h;
-	uint32_t note;
 
 	if (size < sizeof(h) || r->note)
 		return;
 	memcpy(&h, data, sizeof(h));
 	if (!atomic_load(&h.consumed_packets))
 		return;
-	note = recording_string(r, text, sizeof(text) - 1);
-	if (note != RECORDING_NONE)
-		r->note = note;
+	r->note = recording_name(r, text);
 }
 
 /* *goes_on: the spool goes on from a part. */

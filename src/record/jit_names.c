@@ -218,11 +218,10 @@ static bool take_v8_name(struct recording *r, const char *name, size_t length,
 	return true;
 }
 
-static bool name_jit_frame(struct recording *r, const struct jit_frame *f)
+static void name_jit_frame(struct recording *r, const struct jit_frame *f)
 {
 	struct recording_location l = {0};
 	struct jit_line line;
-	uint32_t at;
 
 	/* Lines of V8 are not used: many are of its bytecode, and file names are of freed memory. */
 	if (!take_v8_name(r, f->code.name, f->code.name_length, &l)) {
@@ -232,38 +231,24 @@ static bool name_jit_frame(struct recording *r, const struct jit_frame *f)
 			l.line = line.line;
 		}
 	}
-	if (l.function == RECORDING_NONE || l.file == RECORDING_NONE)
-		return false;
-	at = recording_location(r, &l);
-	if (at == RECORDING_NONE)
-		return false;
-	r->frame[f->frame].first_location = at;
-	r->frame[f->frame].locations = 1;
-	return true;
+	r->frame[f->frame].first_location = recording_location(r, &l);
+	r->frame[f->frame].locations = !r->failed;
 }
 
-/* A reader puts the named frames outside of all modules into it: the frames have been written. */
-static bool add_jit_module(struct recording *r)
-{
-	struct recording_module m = {
-	    .path = recording_string(r, TRACE_JIT_MODULE, strlen(TRACE_JIT_MODULE)),
-	    .to_ns = INT64_MAX};
-
-	return m.path != RECORDING_NONE && recording_module(r, &m) != RECORDING_NONE;
-}
-
+/* A reader puts the named frames outside of all modules into one: the frames have been written. */
 static bool name_frames(struct recording *r, const struct jit_list *list)
 {
-	bool named = false;
+	struct recording_module module = {.to_ns = INT64_MAX};
 
 	for (size_t i = 0; i < list->count; i++) {
 		if (!list->frame[i].code.name)
 			continue;
-		if (!name_jit_frame(r, &list->frame[i]))
-			return false;
-		named = true;
+		name_jit_frame(r, &list->frame[i]);
+		module.path = recording_name(r, TRACE_JIT_MODULE);
 	}
-	return !named || add_jit_module(r);
+	if (module.path)
+		recording_module(r, &module);
+	return !r->failed;
 }
 
 int jit_names_add(struct recording *r, const struct jit_files *files)

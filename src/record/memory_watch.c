@@ -118,13 +118,11 @@ int memory_watch_hand(struct memory_watch *m, int64_t start_mono_ns, struct reco
 	for (size_t i = 0; i < m->points && !error; i++) {
 		const struct memory_point *p = &m->point[i];
 		const char *name = counters[p->counter].name, *unit = counters[p->counter].unit;
-		uint32_t name_string = recording_string(tables, name, strlen(name));
-		uint32_t unit_string = recording_string(tables, unit, strlen(unit));
+		uint32_t string = recording_name(tables, name);
 		int64_t ns = p->mono_ns > start_mono_ns ? p->mono_ns - start_mono_ns : 0;
 
-		error = name_string == RECORDING_NONE || unit_string == RECORDING_NONE
-			    ? MAYFLY_E_MEMORY
-			    : trace_writer_counter(to, ns, name_string, unit_string, p->value);
+		error =
+		    trace_writer_counter(to, ns, string, recording_name(tables, unit), p->value);
 	}
 	m->points = 0;
 	return error;

@@ -101,47 +101,19 @@ void rejoin_close(struct rejoined *j)
 
 /* ---- tables ---- */
 
-static uint32_t rejoin_string(struct recording *to, const char *text)
-{
-	return recording_string(to, text, strlen(text));
-}
-
-static bool add_module(struct recording *to, const struct mayfly_module *m)
-{
-	struct recording_module row;
-
-	return recording_copy_module(to, m, &row) && recording_module(to, &row) != RECORDING_NONE;
-}
-
-static bool add_label_set(struct recording *to, const struct mayfly_label *from, size_t count)
-{
-	struct recording_label label[RECORDING_LABELS];
-
-	for (size_t i = 0; i < count && i < RECORDING_LABELS; i++) {
-		label[i].key = rejoin_string(to, from[i].key);
-		label[i].value = rejoin_string(to, from[i].value);
-		if (label[i].key == RECORDING_NONE || label[i].value == RECORDING_NONE)
-			return false;
-	}
-	return recording_labels(to, label, (uint32_t)count) != RECORDING_NONE;
-}
-
 /* What a writer has written is distinct, so it gets the numbers that it had. */
 int rejoin_tables(const struct rejoined *j, struct recording *to)
 {
 	const struct mayfly_trace *from = j->trace;
 	size_t sets = from->info.label_sets;
 
-	for (size_t i = 0; i < from->info.modules; i++)
-		if (!add_module(to, &from->module[i]))
-			return MAYFLY_E_MEMORY;
-	for (size_t i = 0; i < from->info.threads; i++) {
-		uint32_t name = rejoin_string(to, from->thread[i].name);
+	for (size_t i = 0; i < from->info.modules; i++) {
+		struct recording_module row = recording_copy_module(to, &from->module[i]);
 
-		if (name == RECORDING_NONE ||
-		    recording_thread(to, from->thread[i].tid, name) == RECORDING_NONE)
-			return MAYFLY_E_MEMORY;
+		recording_module(to, &row);
 	}
+	for (size_t i = 0; i < from->info.threads; i++)
+		recording_thread(to, from->thread[i].tid, recording_name(to, from->thread[i].name));
 	for (size_t i = 0; i < from->info.frames; i++) {
 		const struct mayfly_frame *f = &from->frame[i];
 
@@ -155,10 +127,9 @@ int rejoin_tables(const struct rejoined *j, struct recording *to)
 		size_t count;
 		const struct mayfly_label *label = mayfly_trace_labels(from, i, &count);
 
-		if (!add_label_set(to, label, count))
-			return MAYFLY_E_MEMORY;
+		recording_copy_labels(to, label, count);
 	}
-	return 0;
+	return to->failed ? MAYFLY_E_MEMORY : 0;
 }
 
 int rejoin_events(const struct rejoined *j, struct trace_writer *to)

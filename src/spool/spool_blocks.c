@@ -383,15 +383,9 @@ static uint32_t inherit_labels(struct spool_stream *s, const struct recording *p
 	old = &parent->label_set[labels];
 	for (uint32_t i = 0; i < old->count && i < RECORDING_LABELS; i++) {
 		const struct recording_label *l = &parent->label[old->first + i];
-		const char *key = recording_text(parent, l->key);
-		const char *value = recording_text(parent, l->value);
 
-		label[i].key = recording_string(s->tables, key, strlen(key));
-		label[i].value = recording_string(s->tables, value, strlen(value));
-		if (label[i].key == RECORDING_NONE || label[i].value == RECORDING_NONE) {
-			stream_fail(s, MAYFLY_E_MEMORY);
-			return 0;
-		}
+		label[i].key = recording_name(s->tables, recording_text(parent, l->key));
+		label[i].value = recording_name(s->tables, recording_text(parent, l->value));
 	}
 	sets[labels] = recording_labels(s->tables, label, old->count);
 	if (sets[labels] == RECORDING_NONE) /* there are too many */
@@ -422,9 +416,9 @@ static int inherit_blocks(struct spool_stream *s, const struct recording *parent
 			   MAYFLY_FLAG_INHERITED;
 		b->thread = stream_index_thread(s, t->tid);
 		b->node = heritage_node(h, old->node);
-		if (b->node == RECORDING_NONE)
-			return MAYFLY_E_MEMORY;
 		b->labels = inherit_labels(s, parent, old->labels, sets);
+		if (b->node == RECORDING_NONE || s->tables->failed)
+			return MAYFLY_E_MEMORY;
 		if (s->exact)
 			b->ticks = 0;
 		s->truncated += heritage_truncated(h, old->node);

@@ -71,27 +71,24 @@ static int describe_command(const struct spool_source *source, const struct spoo
 		if (!bigger)
 			return MAYFLY_E_MEMORY;
 		r->command = bigger;
-		bigger[r->command_count] = recording_string(r, at, argument);
-		if (bigger[r->command_count] == RECORDING_NONE)
-			return MAYFLY_E_MEMORY;
-		r->command_count++;
+		bigger[r->command_count++] = recording_string(r, at, argument);
 		if (argument >= length)
 			break;
 		at += argument + 1;
 		length -= argument + 1;
 	}
-	return 0;
+	return r->failed ? MAYFLY_E_MEMORY : 0;
 }
 
 /* One more sentence of the note, after a "; ". It is left out if the note becomes too long. */
-static int add_note(struct recording *r, const char *text)
+static void add_note(struct recording *r, const char *text)
 {
 	const char *before = recording_text(r, r->note);
 	size_t length = strlen(before), more = strlen(text);
 	char both[1024];
 
 	if (length + more + 2 > sizeof(both))
-		return 0;
+		return;
 	memcpy(both, before, length);
 	if (length) {
 		memcpy(both + length, "; ", 2);
@@ -99,19 +96,19 @@ static int add_note(struct recording *r, const char *text)
 	}
 	memcpy(both + length, text, more);
 	r->note = recording_string(r, both, length + more);
-	return r->note == RECORDING_NONE ? MAYFLY_E_MEMORY : 0;
 }
 
 /* The agent's note and, after it, what the figures lack. */
-static int describe_note(const struct spool_source *source, const struct spool_header *h,
-			 bool beginning_missing, struct recording *r)
+static void describe_note(const struct spool_source *source, const struct spool_header *h,
+			  bool beginning_missing, struct recording *r)
 {
 	r->note = header_string(source, h, h->note_offset, h->note_length, r);
-	if (r->note == RECORDING_NONE || (beginning_missing && add_note(r, CONTINUES)) ||
-	    (atomic_load(&h->attached) == 1 && add_note(r, ATTACHED)) ||
-	    (atomic_load(&h->control_was_off) && add_note(r, WAS_OFF)))
-		return MAYFLY_E_MEMORY;
-	return 0;
+	if (beginning_missing)
+		add_note(r, CONTINUES);
+	if (atomic_load(&h->attached) == 1)
+		add_note(r, ATTACHED);
+	if (atomic_load(&h->control_was_off))
+		add_note(r, WAS_OFF);
 }
 
 int spool_describe(const struct spool_source *source, const struct spool_header *copy,
@@ -130,13 +127,11 @@ int spool_describe(const struct spool_source *source, const struct spool_header 
 	info->start_real_ns = (int64_t)copy->start_real_ns;
 	info->seed = copy->seed;
 	tables->program = header_string(source, copy, copy->exe_offset, copy->exe_length, tables);
-	if (tables->program == RECORDING_NONE ||
-	    describe_note(source, copy, beginning_missing, tables))
-		return MAYFLY_E_MEMORY;
+	describe_note(source, copy, beginning_missing, tables);
 	return describe_command(source, copy, tables);
 }
 
-static int describe_off(const struct spool_header *mapped, struct recording *r)
+static void describe_off(const struct spool_header *mapped, struct recording *r)
 {
 	size_t size = sizeof(mapped->off_text);
 	char text[sizeof(mapped->off_text)];
@@ -150,7 +145,6 @@ static int describe_off(const struct spool_header *mapped, struct recording *r)
 	r->info.ending = MAYFLY_END_OFF;
 	r->info.ending_code = 0;
 	r->off_text = recording_string(r, reason, strnlen(reason, size));
-	return r->off_text == RECORDING_NONE ? MAYFLY_E_MEMORY : 0;
 }
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -173,8 +167,8 @@ double spool_ocaml_rate(const struct spool_header *mapped)
 }
 
 /* Reads what is known only after the program has begun. */
-static int describe_late(const struct spool_source *source, const struct spool_header *mapped,
-			 bool beginning_missing, struct recording *tables)
+static void describe_late(const struct spool_source *source, const struct spool_header *mapped,
+			  bool beginning_missing, struct recording *tables)
 {
 	double rate = spool_ocaml_rate(mapped);
 	struct spool_header copy;
@@ -184,7 +178,7 @@ static int describe_late(const struct spool_source *source, const struct spool_h
 		tables->info.ocaml_interval_bytes = (uint64_t)(8 / rate + 0.5);
 	}
 	memcpy(&copy, mapped, sizeof(copy));
-	return describe_note(source, &copy, beginning_missing, tables);
+	describe_note(source, &copy, beginning_missing, tables);
 }
 
 /* Nobody has said how the program ended, unless the agent did. */
@@ -200,8 +194,8 @@ static void describe_exit(const struct spool_header *mapped, struct mayfly_info 
 }
 
 /* Programs write another text over their arguments, padded with spaces or zeros. */
-static int describe_title(const struct spool_source *source, const struct spool_header *h,
-			  const struct spool_ending *ending, struct recording *r)
+static void describe_title(const struct spool_source *source, const struct spool_header *h,
+			   const struct spool_ending *ending, struct recording *r)
 {
 	uint32_t length = h->command_length, bytes = ending->title_bytes, both;
 	const char *command = header_text(source, h, h->command_offset, &length);
@@ -212,13 +206,12 @@ static int describe_title(const struct spool_source *source, const struct spool_
 	    (!memcmp(command ? command : "", ending->title, both) &&
 	     (length == bytes || (bytes < length && bytes == sizeof(title)) ||
 	      (length < bytes && h->command_truncated))))
-		return 0;
+		return;
 	for (uint32_t i = 0; i < bytes; i++)
 		title[i] = ending->title[i] ? ending->title[i] : ' ';
 	while (bytes && title[bytes - 1] == ' ')
 		bytes--;
 	r->title = recording_string(r, title, bytes);
-	return r->title == RECORDING_NONE ? MAYFLY_E_MEMORY : 0;
 }
 
 int spool_describe_end(const struct spool_source *source, const struct spool_header *mapped,
@@ -228,8 +221,7 @@ int spool_describe_end(const struct spool_source *source, const struct spool_hea
 	struct mayfly_info *info = &tables->info;
 	int64_t end = tick_clock_ns(clock, atomic_load(&mapped->last_ticks));
 
-	if (describe_late(source, mapped, totals->beginning_missing, tables))
-		return MAYFLY_E_MEMORY;
+	describe_late(source, mapped, totals->beginning_missing, tables);
 	info->samples = totals->allocations;
 	info->frees = totals->frees;
 	info->inherited = totals->inherited;
@@ -251,16 +243,15 @@ int spool_describe_end(const struct spool_source *source, const struct spool_hea
 		info->program_max_rss_bytes = ending->max_rss_bytes;
 		if (ending->duration_ns > 0)
 			end = ending->duration_ns;
-		if (ending->note && add_note(tables, ending->note))
-			return MAYFLY_E_MEMORY;
-		if (ending->title && describe_title(source, mapped, ending, tables))
-			return MAYFLY_E_MEMORY;
+		if (ending->note)
+			add_note(tables, ending->note);
+		if (ending->title)
+			describe_title(source, mapped, ending, tables);
 	}
 	describe_exit(mapped, info);
 	if (atomic_load(&mapped->state) == SPOOL_OFF) {
 		end = tick_clock_ns(clock, atomic_load(&mapped->off_ticks));
-		if (describe_off(mapped, tables))
-			return MAYFLY_E_MEMORY;
+		describe_off(mapped, tables);
 	}
 	info->duration_ns = end > totals->last_ns ? end : totals->last_ns;
 	info->modules = tables->modules;
@@ -269,5 +260,5 @@ int spool_describe_end(const struct spool_source *source, const struct spool_hea
 	info->nodes = tables->nodes;
 	info->frames = tables->frames;
 	info->complete = !totals->damaged;
-	return 0;
+	return tables->failed ? MAYFLY_E_MEMORY : 0;
 }

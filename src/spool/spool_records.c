@@ -582,11 +582,9 @@ static const char *const allocator_counters[][SPOOL_ALLOCATOR_VALUES] = {
 
 static void add_counter(struct spool_stream *s, int64_t ns, const char *name, uint64_t value)
 {
-	uint32_t string = recording_string(s->tables, name, strlen(name));
-	uint32_t unit = recording_string(s->tables, "bytes", 5);
-	int error = string == RECORDING_NONE || unit == RECORDING_NONE
-			? MAYFLY_E_MEMORY
-			: trace_writer_counter(s->trace, ns, string, unit, (double)value);
+	uint32_t string = recording_name(s->tables, name);
+	int error = trace_writer_counter(s->trace, ns, string, recording_name(s->tables, "bytes"),
+					 (double)value);
 
 	if (error)
 		stream_fail(s, error);

@@ -137,8 +137,6 @@ static uint32_t add_stack_module(struct spool_stacks *t, const struct stacks_mod
 	    .build_id_length = (uint32_t)m->build_id_length,
 	};
 
-	if (row.path == RECORDING_NONE)
-		return RECORDING_NONE;
 	memcpy(row.build_id, m->build_id, m->build_id_length);
 	return recording_module(t->tables, &row);
 }
@@ -180,9 +178,8 @@ bool stacks_module_seen(struct spool_stacks *t, const struct stacks_module *m, i
 	index = inherited_module(t, &module);
 	if (index == RECORDING_NONE)
 		index = add_stack_module(t, &module, now_ns);
-	if (index == RECORDING_NONE ||
-	    !insert_range(t, range_after(t, m->start),
-			  (struct stacks_range){m->start, m->end, index}))
+	if (t->tables->failed || !insert_range(t, range_after(t, m->start),
+					       (struct stacks_range){m->start, m->end, index}))
 		return false;
 	t->tables->module[index].to_ns = INT64_MAX;
 	t->epoch++;
@@ -217,18 +214,18 @@ bool stacks_resume(struct spool_stacks *t)
 
 /* ---- frames ---- */
 
-static bool remember_pending(struct spool_stacks *t, uint64_t address, uint32_t frame)
+static void remember_pending(struct spool_stacks *t, uint64_t address, uint32_t frame)
 {
 	if (t->pendings == MOST_PENDING)
-		return true;
+		return;
 	if (!array_reserve(&t->pending, &t->pendings_size, t->pendings, sizeof(*t->pending)))
-		return false;
-	t->pending[t->pendings++] = (struct stacks_pending){
-	    .address = address,
-	    .chunks = t->writer ? trace_writer_chunks(t->writer) : 0,
-	    .frame = frame,
-	};
-	return true;
+		t->tables->failed = true;
+	else
+		t->pending[t->pendings++] = (struct stacks_pending){
+		    .address = address,
+		    .chunks = t->writer ? trace_writer_chunks(t->writer) : 0,
+		    .frame = frame,
+		};
 }
 
 /* Four binary digits. A recursion that allocates at each depth would otherwise have a stack of its own
@@ -258,8 +255,8 @@ static uint32_t make_stack_frame(struct spool_stacks *t, uint64_t address)
 		return recording_frame(t->tables, MAYFLY_FRAME_CODE, module,
 				       address - t->tables->module[module].bias);
 	frame = recording_frame(t->tables, MAYFLY_FRAME_CODE, RECORDING_NONE, address);
-	if (frame == before && !remember_pending(t, address, frame))
-		return RECORDING_NONE;
+	if (frame == before)
+		remember_pending(t, address, frame);
 	return frame;
 }
 
@@ -295,8 +292,10 @@ static uint32_t find_frame(struct spool_stacks *t, uint64_t address)
 	struct stacks_address *found;
 	size_t slot, mask;
 
-	if (!grow_addresses(t))
-		return RECORDING_NONE;
+	if (!grow_addresses(t)) {
+		t->tables->failed = true;
+		return 0;
+	}
 	mask = t->addresses_size - 1;
 	slot = (size_t)((address * 0x9e3779b97f4a7c15u) >> 32) & mask;
 	for (;; slot = (slot + 1) & mask) {
@@ -350,37 +349,31 @@ static bool stack_room(struct spool_stack *s, uint32_t more)
 }
 
 /* There is room for it. */
-static bool push_frame(struct spool_stacks *t, struct spool_stack *s, uint64_t address,
+static void push_frame(struct spool_stacks *t, struct spool_stack *s, uint64_t address,
 		       uint32_t frame)
 {
-	uint32_t node;
+	uint32_t node = recording_node(t->tables, stack_node(s), frame);
 
-	if (frame == RECORDING_NONE)
-		return false;
-	node = recording_node(t->tables, stack_node(s), frame);
 	s->frame[s->depth].address = address;
 	s->frame[s->depth++].node = node;
-	return node != RECORDING_NONE;
 }
 
 /* Frames that were found in an older epoch are looked up again. Real packets see few epochs; `work`
  * keeps a hostile one from doing so forever. */
-static bool renew(struct spool_stacks *t, struct spool_stack *s)
+static void renew(struct spool_stacks *t, struct spool_stack *s)
 {
 	uint32_t depth = s->depth;
 
 	s->epoch = t->epoch;
 	if (s->work < 0)
-		return true;
+		return;
 	s->work -= depth;
 	s->depth = 0;
 	while (s->depth < depth) {
 		uint64_t address = s->frame[s->depth].address;
 
-		if (!push_frame(t, s, address, find_frame(t, address)))
-			return false;
+		push_frame(t, s, address, find_frame(t, address));
 	}
-	return true;
 }
 
 /* A frame that is not in the cache of its packet yet. */
@@ -404,15 +397,8 @@ static enum stack_result read_literal(struct spool_stacks *t, struct spool_stack
 	slot = &s->cache[spool_cache_slot(address)];
 	*slot = (struct stacks_address){.address = address, .frame = frame, .epoch = t->epoch};
 	s->used = true;
-	return push_frame(t, s, address, frame) ? STACK_DONE : STACK_MEMORY;
-}
-
-/* The frame of a slot that was filled in an older epoch. */
-static bool renew_slot(struct spool_stacks *t, struct stacks_address *slot)
-{
-	slot->frame = find_frame(t, slot->address);
-	slot->epoch = t->epoch;
-	return slot->frame != RECORDING_NONE;
+	push_frame(t, s, address, frame);
+	return STACK_DONE;
 }
 
 enum stack_result stack_change(struct spool_stacks *t, struct spool_stack *s, uint64_t pop,
@@ -423,8 +409,8 @@ enum stack_result stack_change(struct spool_stacks *t, struct spool_stack *s, ui
 	if (pop > s->depth || push > SPOOL_MAX_FRAMES - (s->depth - pop))
 		return STACK_DAMAGED;
 	s->depth -= (uint32_t)pop;
-	if (s->epoch != t->epoch && !renew(t, s))
-		return STACK_MEMORY;
+	if (s->epoch != t->epoch)
+		renew(t, s);
 	if (!stack_room(s, (uint32_t)push))
 		return STACK_MEMORY;
 	for (; push; push--) {
@@ -447,10 +433,10 @@ enum stack_result stack_change(struct spool_stacks *t, struct spool_stack *s, ui
 			return STACK_DAMAGED;
 		slot = &s->cache[number];
 		if (slot->epoch != t->epoch) {
-			if (!slot->epoch)
+			if (!slot->epoch) /* it was never filled */
 				return STACK_DAMAGED;
-			if (!renew_slot(t, slot))
-				return STACK_MEMORY;
+			slot->frame = find_frame(t, slot->address);
+			slot->epoch = t->epoch;
 		}
 		top = &s->frame[s->depth++];
 		top->address = slot->address;
@@ -459,10 +445,8 @@ enum stack_result stack_change(struct spool_stacks *t, struct spool_stack *s, ui
 			top->node = r->latest[parent].node[0];
 		else
 			top->node = recording_node(t->tables, parent, slot->frame);
-		if (top->node == RECORDING_NONE)
-			return STACK_MEMORY;
 	}
-	return STACK_DONE;
+	return r->failed ? STACK_MEMORY : STACK_DONE;
 }
 
 /* ---- places ---- */
@@ -506,8 +490,6 @@ enum stack_result stacks_place(struct spool_stacks *t, uint64_t address, struct 
 	if (in->bad || count > SPOOL_OCAML_PLACES || address & SPOOL_MARK_BIT)
 		return STACK_DAMAGED;
 	frame = find_frame(t, address);
-	if (frame == RECORDING_NONE)
-		return STACK_MEMORY;
 	for (uint64_t i = 0; i < count; i++) {
 		struct recording_location l = {.inlined = i + 1 < count};
 
@@ -518,10 +500,10 @@ enum stack_result stacks_place(struct spool_stacks *t, uint64_t address, struct 
 		l.last_char = read_place_number(in);
 		if (in->bad)
 			return STACK_DAMAGED;
-		if (l.function == RECORDING_NONE || l.file == RECORDING_NONE ||
-		    recording_location(t->tables, &l) == RECORDING_NONE)
-			return STACK_MEMORY;
+		recording_location(t->tables, &l);
 	}
+	if (t->tables->failed)
+		return STACK_MEMORY;
 	t->tables->frame[frame].first_location = first;
 	t->tables->frame[frame].locations = (uint32_t)count;
 	return STACK_DONE;
@@ -576,13 +558,10 @@ void heritage_end(struct stacks_heritage *h)
 static uint32_t heritage_module(struct stacks_heritage *h, uint32_t module)
 {
 	struct recording_module m = h->parent->module[module];
-	const char *path = recording_text(h->parent, m.path);
 
 	if (h->module[module] != RECORDING_NONE)
 		return h->module[module];
-	m.path = recording_string(h->child->tables, path, strlen(path));
-	if (m.path == RECORDING_NONE)
-		return RECORDING_NONE;
+	m.path = recording_name(h->child->tables, recording_text(h->parent, m.path));
 	m.problem = 0;
 	m.from_ns = m.to_ns = 0;
 	h->module[module] = recording_module(h->child->tables, &m);
@@ -591,28 +570,22 @@ static uint32_t heritage_module(struct stacks_heritage *h, uint32_t module)
 
 /* Copies the locations that the parent's runtime has reported. The child's reports a place again
  * only when it meets it. */
-static bool heritage_locations(struct stacks_heritage *h, const struct recording_frame *from,
+static void heritage_locations(struct stacks_heritage *h, const struct recording_frame *from,
 			       uint32_t frame)
 {
 	struct recording *r = h->child->tables;
-	uint32_t first = (uint32_t)r->locations;
 
 	if (!from->locations || r->frame[frame].locations)
-		return true;
+		return;
+	r->frame[frame].first_location = (uint32_t)r->locations;
 	for (uint32_t i = 0; i < from->locations; i++) {
 		struct recording_location l = h->parent->location[from->first_location + i];
-		const char *function = recording_text(h->parent, l.function);
-		const char *file = recording_text(h->parent, l.file);
 
-		l.function = recording_string(r, function, strlen(function));
-		l.file = recording_string(r, file, strlen(file));
-		if (l.function == RECORDING_NONE || l.file == RECORDING_NONE ||
-		    recording_location(r, &l) == RECORDING_NONE)
-			return false;
+		l.function = recording_name(r, recording_text(h->parent, l.function));
+		l.file = recording_name(r, recording_text(h->parent, l.file));
+		recording_location(r, &l);
 	}
-	r->frame[frame].first_location = first;
-	r->frame[frame].locations = from->locations;
-	return true;
+	r->frame[frame].locations = r->failed ? 0 : from->locations;
 }
 
 static uint32_t heritage_frame(struct stacks_heritage *h, uint32_t frame)
@@ -620,14 +593,10 @@ static uint32_t heritage_frame(struct stacks_heritage *h, uint32_t frame)
 	const struct recording_frame *f = &h->parent->frame[frame];
 	uint32_t module = RECORDING_NONE, copy;
 
-	if (f->module != RECORDING_NONE) {
+	if (f->module != RECORDING_NONE)
 		module = heritage_module(h, f->module);
-		if (module == RECORDING_NONE)
-			return RECORDING_NONE;
-	}
 	copy = recording_frame(h->child->tables, f->kind, module, f->address);
-	if (copy == RECORDING_NONE || !heritage_locations(h, f, copy))
-		return RECORDING_NONE;
+	heritage_locations(h, f, copy);
 	return copy;
 }
 
@@ -645,8 +614,6 @@ uint32_t heritage_node(struct stacks_heritage *h, uint32_t node)
 	while (depth && here != RECORDING_NONE) {
 		uint32_t frame = heritage_frame(h, h->parent->node[h->path[--depth]].frame);
 
-		if (frame == RECORDING_NONE)
-			return RECORDING_NONE;
 		here = recording_node(h->child->tables, here, frame);
 		h->node[h->path[depth]] = here;
 	}

@@ -112,7 +112,7 @@ struct stacks_heritage; /* the child's index of the parent's modules, frames, no
 
 /* tables: the child's, still empty. NULL: out of memory. */
 struct stacks_heritage *heritage_begin(struct spool_stacks *child, const struct recording *parent);
-/* RECORDING_NONE: out of memory, or no such thing. */
+/* RECORDING_NONE: no such thing. */
 uint32_t heritage_node(struct stacks_heritage *h, uint32_t node);
 bool heritage_truncated(const struct stacks_heritage *h, uint32_t node); /* the parent's node */
 void heritage_end(struct stacks_heritage *h);

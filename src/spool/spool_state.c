@@ -72,7 +72,7 @@ static void name_thread(struct spool_stream *s, uint32_t tid, const void *name, 
 	struct stream_thread *t = find_named(s, tid);
 	uint32_t string = length ? recording_string(s->tables, name, length) : 0;
 
-	if (!t || string == RECORDING_NONE) {
+	if (!t) {
 		stream_fail(s, MAYFLY_E_MEMORY);
 		return;
 	}
@@ -108,8 +108,7 @@ uint32_t stream_index_thread(struct spool_stream *s, uint32_t tid)
 		uint32_t index = recording_thread(s->tables, tid, t->name);
 		size_t size = s->last_keys;
 
-		if (index == RECORDING_NONE ||
-		    !array_reserve(&s->last_key, &size, index, sizeof(*s->last_key))) {
+		if (!array_reserve(&s->last_key, &size, index, sizeof(*s->last_key))) {
 			stream_fail(s, MAYFLY_E_MEMORY);
 			return 0;
 		}

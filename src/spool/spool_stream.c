@@ -274,7 +274,7 @@ static bool take_due(struct spool_stream *s, uint64_t last, uint64_t records)
 	s->inversion_ticks = (uint64_t)(INVERSION_NS * s->clock.ticks_per_ns);
 	more = merge_writers(s, last, records);
 	stream_apply_waiting(s);
-	error = s->error ? 0 : mark_place(s);
+	error = s->error ? 0 : s->tables->failed ? MAYFLY_E_MEMORY : mark_place(s);
 	if (!error)
 		error = release_packets(s);
 	if (error)

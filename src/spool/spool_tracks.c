@@ -136,30 +136,6 @@ static const char *read_short_text(struct varint_in *in, size_t *length)
 	return (const char *)varint_bytes(in, *length);
 }
 
-static uint32_t add_type_string(struct spool_stream *s, const char *text, size_t length)
-{
-	uint32_t string = recording_string(s->tables, text, length);
-
-	if (string == RECORDING_NONE) {
-		stream_fail(s, MAYFLY_E_MEMORY);
-		return 0;
-	}
-	return string;
-}
-
-/* A text of which the program may have any number: after too many, recording_event_text() replaces
- * new ones. */
-static uint32_t add_event_text(struct spool_stream *s, const char *text, size_t length)
-{
-	uint32_t string = recording_event_text(s->tables, text, length);
-
-	if (string == RECORDING_NONE) {
-		stream_fail(s, MAYFLY_E_MEMORY);
-		return 0;
-	}
-	return string;
-}
-
 /* A text of a label. A process has a limited number of those, whatever texts its events have. */
 static uint32_t add_label_text(struct spool_stream *s, const char *text, size_t length)
 {
@@ -167,8 +143,8 @@ static uint32_t add_label_text(struct spool_stream *s, const char *text, size_t 
 	uint32_t string;
 
 	if (s->label_texts >= MOST_LABEL_TEXTS)
-		return add_event_text(s, text, length);
-	string = add_type_string(s, text, length);
+		return recording_event_text(s->tables, text, length);
+	string = recording_string(s->tables, text, length);
 	s->label_texts += s->tables->strings - before;
 	return string;
 }
@@ -249,9 +225,7 @@ void stream_read_type(struct spool_stream *s, struct stream_writer *w, struct va
 		return;
 	}
 	for (uint32_t i = 0; i < t.texts; i++)
-		text[i] = add_type_string(s, t.text[i].bytes, t.text[i].length);
-	if (s->error)
-		return;
+		text[i] = recording_string(s->tables, t.text[i].bytes, t.text[i].length);
 	type.kind = layout_kind(t.layout);
 	type.name = text[0];
 	type.category = text[1];
@@ -363,7 +337,7 @@ static void read_event_values(struct spool_stream *s, struct varint_in *in, uint
 		length = varint_byte(in);
 		text = varint_bytes(in, length);
 		if (!in->bad && keep)
-			value[i] = add_event_text(s, (const char *)text, length);
+			value[i] = recording_event_text(s->tables, (const char *)text, length);
 	}
 }
 
@@ -553,12 +527,12 @@ void stream_hand_notes(struct spool_stream *s, uint64_t last)
 
 static uint32_t note_string(struct spool_stream *s, const char *text)
 {
-	return text ? add_type_string(s, text, strlen(text)) : 0;
+	return text ? recording_name(s->tables, text) : 0;
 }
 
 static uint32_t note_text(struct spool_stream *s, const char *text)
 {
-	return text ? add_event_text(s, text, strlen(text)) : 0;
+	return text ? recording_event_text(s->tables, text, strlen(text)) : 0;
 }
 
 static uint32_t note_type(struct spool_stream *s, const struct mayfly_track_type *type)
@@ -572,7 +546,7 @@ static uint32_t note_type(struct spool_stream *s, const struct mayfly_track_type
 		t.field[i].type = type->field[i].type;
 		t.field[i].name = note_string(s, type->field[i].name);
 	}
-	return s->error ? RECORDING_NONE : recording_track_type(s->tables, &t);
+	return recording_track_type(s->tables, &t);
 }
 
 /* Room for one more note; those that the writer has are removed first. */

@@ -13,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static int import_convert(const char *path, const struct loaded_file *file, const char *output,
-			  bool force)
+static int convert_input(const char *path, const struct loaded_file *file, const char *output,
+			 bool force)
 {
 	const struct import_format *format = import_recognise(file->data, file->size);
 	struct target target;
@@ -93,7 +93,7 @@ static int import(const char *path, const char *output, bool force)
 	if (!output)
 		output = name = import_default_output(path);
 	if (output)
-		status = import_convert(path, &file, output, force);
+		status = convert_input(path, &file, output, force);
 	free(name);
 	unload_file(&file);
 	return status;

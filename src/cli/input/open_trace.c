@@ -258,23 +258,28 @@ static int symbolise(void *context, struct recording *tables)
 int convert_foreign(const char *path, const struct import_format *format,
 		    const struct loaded_file *file, trace_sink *sink, void *context)
 {
-	const struct import_options options = {
-	    .symbolise = symbolise, .beside = file->beside, .beside_size = file->beside_size};
-	struct import_report report = {"", "", ""};
-	int error = format->convert(file->data, file->size, &options, sink, context, &report);
+	struct import in = {.data = file->data,
+			    .size = file->size,
+			    .options = {.symbolise = symbolise,
+					.beside = file->beside,
+					.beside_size = file->beside_size},
+			    .sink = sink,
+			    .context = context};
+	int error = import_run(&in, format->convert);
 
 	if (error > 0)
 		return error;
 	if (error) {
-		say_not_converted(path, format, error, &report);
+		say_not_converted(path, format, error, &in.report);
 		return error;
 	}
-	if (*report.repaired)
-		cli_error("%s: %s", path, report.repaired);
-	if (*report.problem)
-		cli_error("%s: damaged: %s; what comes before that is used", path, report.problem);
-	if (*report.left_out)
-		cli_error("%s: left out: %s", path, report.left_out);
+	if (*in.report.repaired)
+		cli_error("%s: %s", path, in.report.repaired);
+	if (*in.report.problem)
+		cli_error("%s: damaged: %s; what comes before that is used", path,
+			  in.report.problem);
+	if (*in.report.left_out)
+		cli_error("%s: left out: %s", path, in.report.left_out);
 	return 0;
 }
 

@@ -10,40 +10,35 @@
 
 #define NONE RECORDING_NONE
 
-#define MEMORY_FREE	((uint64_t)128 << 20)
-#define MEMORY_PER_BYTE 64
-
 #define NODE_COST 128 /* bytes of a node in a recording's tables, which double as they grow */
 
 /* With more samples they are not written as events: their error bars would be negligible. */
 #define SAMPLES_MAX ((uint64_t)2 << 20)
 
-bool heap_profile_begin(struct heap_profile *p, size_t size)
+void heap_profile_begin(struct heap_profile *p, struct import *in)
 {
-	*p = (struct heap_profile){.tables = recording_new(),
-				   .budget = {MEMORY_FREE + (uint64_t)size * MEMORY_PER_BYTE}};
-	return p->tables && recording_thread(p->tables, 0, 0) != NONE;
+	*p = (struct heap_profile){.in = in};
+	recording_thread(in->tables, 0, 0);
 }
 
 void heap_profile_end(struct heap_profile *p)
 {
-	recording_free(p->tables);
 	free(p->frame);
 	free(p->row);
 	free(p->point);
 }
 
-int heap_profile_frame(struct heap_profile *p, uint32_t frame)
+void heap_profile_frame(struct heap_profile *p, uint32_t frame)
 {
-	return BUDGET_APPEND(&p->budget, p->frame, p->frames, p->frame_room, frame);
+	IMPORT_APPEND(p->in, p->frame, p->frames, p->frame_room, frame);
 }
 
-int heap_profile_point(struct heap_profile *p, const struct heap_point *point)
+void heap_profile_point(struct heap_profile *p, const struct heap_point *point)
 {
-	return BUDGET_APPEND(&p->budget, p->point, p->points, p->point_room, *point);
+	IMPORT_APPEND(p->in, p->point, p->points, p->point_room, *point);
 }
 
-int heap_profile_row(struct heap_profile *p, const struct heap_figures *figures)
+void heap_profile_row(struct heap_profile *p, const struct heap_figures *figures)
 {
 	const struct heap_row row = {p->row_first, (uint32_t)(p->frames - p->row_first),
 				     (uint32_t)(p->points - p->row_first_point), p->row_first_point,
@@ -51,7 +46,7 @@ int heap_profile_row(struct heap_profile *p, const struct heap_figures *figures)
 
 	p->row_first = p->frames;
 	p->row_first_point = p->points;
-	return BUDGET_APPEND(&p->budget, p->row, p->rows, p->row_room, row);
+	IMPORT_APPEND(p->in, p->row, p->rows, p->row_room, row);
 }
 
 /* ---- stacks ---- */
@@ -110,19 +105,20 @@ static uint32_t heap_profile_cut(const struct heap_profile *p, const uint8_t *is
 	return count;
 }
 
-/* The node of a row; NONE: out of memory. Stacks that are too deep lose their root. */
+/* The node of a row. Stacks that are too deep lose their root. */
 static uint32_t node_of(struct heap_profile *p, const uint8_t *is_cut, const struct heap_row *row)
 {
 	uint32_t from = heap_profile_cut(p, is_cut, row), depth = row->depth, node = 0, mark;
+	struct recording *t = p->in->tables;
 
 	if (depth - from > TRACE_MAX_DEPTH) {
 		depth = from + TRACE_MAX_DEPTH - 1;
-		mark = recording_frame(p->tables, MAYFLY_FRAME_TRUNCATED, NONE, 0);
-		node = mark == NONE ? NONE : recording_node(p->tables, 0, mark);
-		p->tables->info.truncated_stacks++;
+		mark = recording_frame(t, MAYFLY_FRAME_TRUNCATED, NONE, 0);
+		node = recording_node(t, 0, mark);
+		t->info.truncated_stacks++;
 	}
-	while (depth > from && node != NONE)
-		node = recording_node(p->tables, node, p->frame[row->first + --depth]);
+	while (depth > from)
+		node = recording_node(t, node, p->frame[row->first + --depth]);
 	return node;
 }
 
@@ -133,19 +129,17 @@ struct heap_profile_share {
 	uint64_t blocks, bytes;
 };
 
-static int write_blocks(struct trace_writer *w, struct trace_block block,
-			struct heap_profile_share s, bool freed)
+static void write_blocks(struct import *in, struct trace_block block, struct heap_profile_share s,
+			 bool freed)
 {
 	uint64_t larger = s.blocks ? s.bytes % s.blocks : 0, serial;
-	int error = 0;
 
-	for (uint64_t i = 0; i < s.blocks && !error; i++) {
+	for (uint64_t i = 0; i < s.blocks && !in->error; i++) {
 		block.size = s.bytes / s.blocks + (i < larger);
-		error = trace_writer_alloc(w, 0, &block, &serial);
-		if (!error && freed)
-			error = trace_writer_free(w, 0, serial, &block, 0, 0);
+		import_fail(in, trace_writer_alloc(in->writer, 0, &block, &serial));
+		if (freed)
+			import_fail(in, trace_writer_free(in->writer, 0, serial, &block, 0, 0));
 	}
-	return error;
 }
 
 static struct heap_profile_share freed_of(const struct heap_profile *p,
@@ -166,15 +160,14 @@ static struct heap_profile_share kept_of(const struct heap_profile *p, const str
 	return (struct heap_profile_share){f->live, f->live_bytes};
 }
 
-static int heap_profile_write_samples(struct heap_profile *p, struct trace_writer *w, uint32_t node,
-				      const struct heap_row *row)
+static void heap_profile_write_samples(struct heap_profile *p, uint32_t node,
+				       const struct heap_row *row)
 {
 	struct trace_block block = {.node = node, .hits = 1};
-	int error;
 
 	block.interval_log2 = (uint8_t)(63 - __builtin_clzll(p->interval));
-	error = write_blocks(w, block, freed_of(p, &row->figures), true);
-	return error ? error : write_blocks(w, block, kept_of(p, &row->figures), false);
+	write_blocks(p->in, block, freed_of(p, &row->figures), true);
+	write_blocks(p->in, block, kept_of(p, &row->figures), false);
 }
 
 /* A trace cannot hold bytes without a block. */
@@ -200,19 +193,16 @@ static struct heap_profile_share weighted(const struct heap_profile *p, struct h
 					   (uint64_t)llround((double)s.bytes * factor)};
 }
 
-static int write_error(struct heap_profile *p, struct trace_writer *w, uint32_t node,
-		       const struct heap_row *row)
+static void write_error(struct heap_profile *p, uint32_t node, const struct heap_row *row)
 {
 	struct error_row error = {.node = node};
 
-	if (!p->errors)
-		return 0;
 	memcpy(error.of, row->figures.error, sizeof(error.of));
-	return trace_writer_error(w, &error);
+	if (p->errors)
+		import_fail(p->in, trace_writer_error(p->in->writer, &error));
 }
 
-static int write_counts(struct heap_profile *p, struct trace_writer *w, uint32_t node,
-			const struct heap_row *row)
+static void write_counts(struct heap_profile *p, uint32_t node, const struct heap_row *row)
 {
 	struct heap_profile_share kept = heap_profile_whole(weighted(p, kept_of(p, &row->figures)));
 	struct heap_profile_share freed =
@@ -221,12 +211,11 @@ static int write_counts(struct heap_profile *p, struct trace_writer *w, uint32_t
 				      .alloc_bytes = kept.bytes + freed.bytes,
 				      .frees = freed.blocks,
 				      .free_bytes = freed.bytes};
-	int error;
 
 	if (!counts.allocs)
-		return 0;
-	error = trace_writer_count(w, 0, node, &counts);
-	return error ? error : write_error(p, w, node, row);
+		return;
+	import_fail(p->in, trace_writer_count(p->in->writer, 0, node, &counts));
+	write_error(p, node, row);
 }
 
 /* ---- steps of time ---- */
@@ -245,8 +234,8 @@ static uint64_t gone(uint64_t before, uint64_t allocated, uint64_t live, uint64_
 	return before + allocated + *more - live;
 }
 
-static int write_step_of(struct heap_profile *p, struct trace_writer *w, uint32_t step,
-			 const struct heap_row *row, struct heap_profile_walk *walk)
+static void write_step_of(struct heap_profile *p, uint32_t step, const struct heap_row *row,
+			  struct heap_profile_walk *walk)
 {
 	const struct heap_point *next = &p->point[row->first_point + walk->at];
 	bool due = walk->at < row->points && next->step == step;
@@ -272,20 +261,9 @@ static int write_step_of(struct heap_profile *p, struct trace_writer *w, uint32_
 				       .free_bytes = freed.bytes,
 				       .inherited = more.blocks,
 				       .inherited_bytes = more.bytes};
-	if (!counts.allocs && !counts.frees && !counts.free_bytes)
-		return 0;
-	return trace_writer_count(w, (int64_t)step * p->step_ns, walk->node, &counts);
-}
-
-static int write_steps(struct heap_profile *p, struct trace_writer *w,
-		       struct heap_profile_walk *walk)
-{
-	int error = 0;
-
-	for (uint32_t step = 0; step < p->steps && !error; step++)
-		for (size_t i = 0; i < p->rows && !error; i++)
-			error = write_step_of(p, w, step, &p->row[i], &walk[i]);
-	return error;
+	if (counts.allocs || counts.frees || counts.free_bytes)
+		import_fail(p->in, trace_writer_count(p->in->writer, (int64_t)step * p->step_ns,
+						      walk->node, &counts));
 }
 
 /* ---- the trace ---- */
@@ -313,68 +291,66 @@ static bool fit_for_events(const struct heap_profile *p)
 	return true;
 }
 
-static int write_rows(struct heap_profile *p, struct trace_writer *w, bool events)
+static void write_rows(struct heap_profile *p, bool events)
 {
-	uint8_t *is_cut = calloc(p->tables->frames + 1, 1);
-	struct heap_profile_walk *walk = p->steps ? calloc(p->rows + 1, sizeof(*walk)) : NULL;
-	int error = is_cut && (walk || !p->steps) ? 0 : MAYFLY_E_MEMORY;
+	struct import *in = p->in;
+	uint8_t *is_cut = calloc(in->tables->frames + 1, 1);
+	struct heap_profile_walk *walk = calloc(p->steps ? p->rows + 1 : 1, sizeof(*walk));
 
-	for (size_t i = 0; !error && p->is_cut && i < p->tables->frames; i++)
-		is_cut[i] = p->is_cut(p->cut_context, p->tables, (uint32_t)i);
-	for (size_t i = 0; i < p->rows && !error; i++) {
+	if (!is_cut || !walk)
+		import_fail(in, MAYFLY_E_MEMORY);
+	for (size_t i = 0; !in->error && p->is_cut && i < in->tables->frames; i++)
+		is_cut[i] = p->is_cut(p->cut_context, in->tables, (uint32_t)i);
+	for (size_t i = 0; i < p->rows && !import_failed(in); i++) {
 		const struct heap_row *row = &p->row[i];
-		size_t before = p->tables->nodes;
+		size_t before = in->tables->nodes;
 		uint32_t node = node_of(p, is_cut, row);
 
-		if (node == NONE)
-			error = MAYFLY_E_MEMORY;
 		/* Stacks share most of their nodes: only new ones cost memory, at most
 		 * TRACE_MAX_DEPTH per row. */
-		if (!error)
-			error = budget_spend(&p->budget, NODE_COST * (p->tables->nodes - before));
-		if (!error && p->steps) {
+		import_spend(in, NODE_COST * (in->tables->nodes - before));
+		if (p->steps) {
 			walk[i].node = node;
-			error = write_error(p, w, node, row);
-		} else if (!error) {
-			error = events ? heap_profile_write_samples(p, w, node, row)
-				       : write_counts(p, w, node, row);
+			write_error(p, node, row);
+		} else if (events) {
+			heap_profile_write_samples(p, node, row);
+		} else {
+			write_counts(p, node, row);
 		}
 	}
-	if (!error && p->steps)
-		error = write_steps(p, w, walk);
+	for (uint32_t step = 0; step < p->steps; step++)
+		for (size_t i = 0; i < p->rows && !import_failed(in); i++)
+			write_step_of(p, step, &p->row[i], &walk[i]);
 	free(walk);
 	free(is_cut);
-	return error;
 }
 
-int heap_profile_write(struct heap_profile *p, const struct import_options *options,
-		       trace_sink *sink, void *context)
+void heap_profile_write(struct heap_profile *p)
 {
 	struct trace_writer_options how = {.mode = p->interval ? MAYFLY_SAMPLED : MAYFLY_EXACT,
 					   .sampler = MAYFLY_POISSON};
+	const struct import_options *options = &p->in->options;
+	struct recording *t = p->in->tables;
 	bool events = fit_for_events(p);
-	struct trace_writer *w;
-	int error = 0;
 
-	if (options->symbolise)
-		error = options->symbolise(options->context, p->tables);
-	if (error)
-		return error;
-	import_count_named(p->tables);
+	if (!import_failed(p->in) && options->symbolise)
+		import_fail(p->in, options->symbolise(options->context, t));
+	if (import_failed(p->in))
+		return;
+	import_count_named(t);
 	if (!events)
 		how.snapshot_ns = p->steps ? p->step_ns : 1; /* without times, any value */
 	else
 		how.interval_log2 = (uint32_t)(63 - __builtin_clzll(p->interval));
-	p->tables->info.interval_bytes = p->interval ? p->interval : 1;
-	p->tables->info.absent =
+	t->info.interval_bytes = p->interval ? p->interval : 1;
+	t->info.absent =
 	    p->absent | (p->steps ? 0 : MAYFLY_ABSENT_TIMES | MAYFLY_ABSENT_PEAK) |
 	    MAYFLY_ABSENT_TEMPORARY | MAYFLY_ABSENT_LIFETIMES | MAYFLY_ABSENT_SIZES |
 	    MAYFLY_ABSENT_THREADS | MAYFLY_ABSENT_PROCESS |
 	    (p->interval && !events ? MAYFLY_ABSENT_ERRORS : 0) /* `errs` takes it back */;
-	w = trace_writer_new(&how, p->tables, sink, context);
-	error = w ? write_rows(p, w, events) : MAYFLY_E_MEMORY;
-	if (!error)
-		error = trace_writer_finish(w);
-	trace_writer_free_all(w);
-	return error;
+	p->in->writer = trace_writer_new(&how, t, p->in->sink, p->in->context);
+	if (p->in->writer)
+		write_rows(p, events);
+	else
+		import_fail(p->in, MAYFLY_E_MEMORY);
 }

@@ -38,9 +38,8 @@ struct heap_row {
 };
 
 struct heap_profile {
-	struct recording *tables;
-	struct budget budget; /* for the tables and the reader's own memory */
-	uint32_t *frame;      /* the stacks of all rows, one after the other */
+	struct import *in;
+	uint32_t *frame; /* the stacks of all rows, one after the other */
 	size_t frames, frame_room, row_first;
 	struct heap_row *row;
 	size_t rows, row_room;
@@ -61,23 +60,21 @@ struct heap_profile {
 	bool cut_only_leaves; /* stop at the first frame from the leaf that is not selected */
 };
 
-/* size: that of the input. False: out of memory. */
-bool heap_profile_begin(struct heap_profile *p, size_t size);
+/* Errors are noted in `in`. */
+void heap_profile_begin(struct heap_profile *p, struct import *in);
 void heap_profile_end(struct heap_profile *p);
 
-/* Add a stack, frame by frame from the leaf, its points, then its row. 0 or a negative enum
- * mayfly_error. */
-int heap_profile_frame(struct heap_profile *p, uint32_t frame);
-int heap_profile_point(struct heap_profile *p, const struct heap_point *point);
-int heap_profile_row(struct heap_profile *p, const struct heap_figures *figures);
+/* Add a stack, frame by frame from the leaf, its points, then its row. */
+void heap_profile_frame(struct heap_profile *p, uint32_t frame);
+void heap_profile_point(struct heap_profile *p, const struct heap_point *point);
+void heap_profile_row(struct heap_profile *p, const struct heap_figures *figures);
 
 /* For is_cut: selects the allocator's own frames, with which stacks of jemalloc and gperftools
  * begin. */
 bool heap_profile_is_allocator(const void *context, const struct recording *t, uint32_t frame);
 
-/* Adds missing names to frames, and writes the trace. The reader fills tables->info except counts,
+/* Adds missing names to frames, and writes the rows. The reader fills tables->info except counts,
  * mode and `absent`. */
-int heap_profile_write(struct heap_profile *p, const struct import_options *options,
-		       trace_sink *sink, void *context);
+void heap_profile_write(struct heap_profile *p);
 
 #endif

@@ -53,9 +53,9 @@ struct heap_text_mapping {
 };
 
 struct heap_text_input {
+	struct import *in;
 	struct packed_lines lines;
 	struct heap_profile profile;
-	struct import_report *report;
 	bool jemalloc;
 	uint64_t interval; /* of samples; 0: everything was counted */
 	const char *kind;  /* the allocator, from the header */
@@ -137,58 +137,47 @@ static bool is_map_title(const char *line)
 }
 
 /* The last module if it is from this file, otherwise a new one. */
-static int heap_text_find_module(struct heap_text_input *c, const char *path, size_t length,
-				 uint64_t start, uint64_t offset, uint32_t *module)
+static uint32_t heap_text_find_module(struct heap_text_input *c, const char *path, size_t length,
+				      uint64_t start, uint64_t offset)
 {
-	struct recording *t = c->profile.tables;
+	struct recording *t = c->in->tables;
 	struct recording_module fresh = {.start = start, .end = start, .to_ns = INT64_MAX};
-	int error;
 
 	fresh.path = recording_string(t, path, length);
-	if (fresh.path == NONE)
-		return MAYFLY_E_MEMORY;
-	*module = (uint32_t)t->modules - 1;
-	if (t->modules && t->module[*module].path == fresh.path)
-		return 0;
-	error = budget_spend(&c->profile.budget, 512);
-	if (error)
-		return error;
+	if (t->modules && t->module[t->modules - 1].path == fresh.path)
+		return (uint32_t)t->modules - 1;
+	import_spend(c->in, 512);
 	fresh.bias = start < FIXED_BELOW || start < offset ? 0 : start - offset;
-	*module = recording_module(t, &fresh);
-	return *module == NONE ? MAYFLY_E_MEMORY : 0;
+	return recording_module(t, &fresh);
 }
 
 /* "7f4e34844000-7f4e3484e000 r-xp 00027000 fe:00 332383   /usr/lib/a.so"; other lines are ignored.
  */
-static int take_mapping(struct heap_text_input *c, const char *at)
+static void take_mapping(struct heap_text_input *c, const char *at)
 {
-	struct recording *t = c->profile.tables;
+	struct recording *t = c->in->tables;
 	struct heap_text_mapping m;
 	uint64_t offset;
 	const char *rights;
 	size_t length;
-	int error;
 
 	if (!hexadecimal(&at, &m.start) || !sign(&at, '-') || !hexadecimal(&at, &m.end))
-		return 0;
+		return;
 	rights = skip_space(at);
 	at = rights + strcspn(rights, " ");
 	if (!hexadecimal(&at, &offset))
-		return 0;
+		return;
 	at = strpbrk(at, "/[");
 	if (!at || (*at == '[' && strncmp(at, "[vdso]", 6) != 0) || m.end <= m.start)
-		return 0;
+		return;
 	length = strlen(at);
 	while (length && (at[length - 1] == ' ' || at[length - 1] == '\r'))
 		length--;
-	error = heap_text_find_module(c, at, length, m.start, offset, &m.module);
-	if (error)
-		return error;
+	m.module = heap_text_find_module(c, at, length, m.start, offset);
 	if (t->module[m.module].end < m.end)
 		t->module[m.module].end = m.end;
-	return memchr(rights, 'x', strcspn(rights, " "))
-		   ? BUDGET_APPEND(&c->profile.budget, c->map, c->maps, c->map_room, m)
-		   : 0;
+	if (memchr(rights, 'x', strcspn(rights, " ")))
+		IMPORT_APPEND(c->in, c->map, c->maps, c->map_room, m);
 }
 
 static int compare_mapping(const void *a, const void *b)
@@ -199,26 +188,25 @@ static int compare_mapping(const void *a, const void *b)
 }
 
 /* The map is at the end but needed first. */
-static int read_map(struct heap_text_input *c, const void *data, size_t size)
+static void read_map(struct heap_text_input *c)
 {
-	int error = 0;
 	size_t length;
 	char *line;
 
-	if (!packed_lines_open(&c->lines, data, size))
-		return MAYFLY_E_MEMORY;
-	while (!error && (line = packed_lines_next(&c->lines, &length))) {
+	if (!packed_lines_open(&c->lines, c->in->data, c->in->size)) {
+		import_fail(c->in, MAYFLY_E_MEMORY);
+		return;
+	}
+	while (!import_failed(c->in) && (line = packed_lines_next(&c->lines, &length))) {
 		if (c->has_map)
-			error = take_mapping(c, line);
+			take_mapping(c, line);
 		else
 			c->has_map = is_map_title(line);
 	}
-	if (!error)
-		error = c->lines.error;
+	import_fail(c->in, c->lines.error);
 	packed_lines_close(&c->lines);
 	if (c->maps)
 		qsort(c->map, c->maps, sizeof(*c->map), compare_mapping);
-	return error;
 }
 
 static const struct heap_text_mapping *find_mapping(const struct heap_text_input *c,
@@ -237,37 +225,28 @@ static const struct heap_text_mapping *find_mapping(const struct heap_text_input
 	return low < c->maps && c->map[low].start <= address ? &c->map[low] : NULL;
 }
 
-/* ---- rows ---- */
+/* ---- rows: functions that take a line return false when it is damaged ---- */
 
 /* Adds a return address. */
-static int add_address(struct heap_text_input *c, uint64_t address)
+static void add_address(struct heap_text_input *c, uint64_t address)
 {
-	struct recording *t = c->profile.tables;
+	struct recording *t = c->in->tables;
 	uint64_t call = address ? address - 1 : 0;
 	const struct heap_text_mapping *m = find_mapping(c, call);
-	uint32_t frame;
-	int error = budget_spend(&c->profile.budget, 96);
+	uint64_t bias = m ? t->module[m->module].bias : 0;
 
-	if (error)
-		return error;
-	if (m)
-		frame = recording_frame(t, MAYFLY_FRAME_CODE, m->module,
-					call - t->module[m->module].bias);
-	else
-		frame = recording_frame(t, MAYFLY_FRAME_CODE, NONE, call);
-	return frame == NONE ? MAYFLY_E_MEMORY : heap_profile_frame(&c->profile, frame);
+	import_spend(c->in, 96);
+	heap_profile_frame(
+	    &c->profile, recording_frame(t, MAYFLY_FRAME_CODE, m ? m->module : NONE, call - bias));
 }
 
-static int add_stack(struct heap_text_input *c, const char *at)
+static bool add_stack(struct heap_text_input *c, const char *at)
 {
 	uint64_t address;
-	int error = 0;
 
-	while (!error && hexadecimal(&at, &address))
-		error = add_address(c, address);
-	if (!error && *skip_space(at))
-		return MAYFLY_E_DAMAGED;
-	return error;
+	while (hexadecimal(&at, &address))
+		add_address(c, address);
+	return !*skip_space(at);
 }
 
 static bool add_overflows(uint64_t *sum, uint64_t more)
@@ -275,43 +254,44 @@ static bool add_overflows(uint64_t *sum, uint64_t more)
 	return __builtin_add_overflow(*sum, more, sum);
 }
 
-static int heap_text_add_row(struct heap_text_input *c, struct heap_figures f)
+static bool heap_text_add_row(struct heap_text_input *c, struct heap_figures f)
 {
 	if (add_overflows(&c->sum.live, f.live) || add_overflows(&c->sum.all, f.all) ||
 	    add_overflows(&c->sum.live_bytes, f.live_bytes) ||
 	    add_overflows(&c->sum.all_bytes, f.all_bytes))
-		return MAYFLY_E_DAMAGED;
+		return false;
 	c->has_all |= f.all != 0 || f.all_bytes != 0;
-	return heap_profile_row(&c->profile, &f);
+	heap_profile_row(&c->profile, &f);
+	return true;
 }
 
 /* "  t*: 3: 28672 [0: 0]"; before the first stack it is the total. Lines of single threads add up
  * to it and are ignored. */
-static int take_threads(struct heap_text_input *c, const char *at)
+static bool take_threads(struct heap_text_input *c, const char *at)
 {
 	struct heap_figures f;
 
 	if (at[1] != '*')
-		return 0;
+		return true;
 	at += 2;
 	if (!sign(&at, ':') || !figures(&at, &f))
-		return MAYFLY_E_DAMAGED;
+		return false;
 	if (c->row_open) {
 		c->row_open = false;
 		return heap_text_add_row(c, f);
 	}
 	if (c->has_total)
-		return MAYFLY_E_DAMAGED;
+		return false;
 	c->total = f;
 	c->has_total = true;
-	return 0;
+	return true;
 }
 
 /* "0x4b3f44	main.grow+0xa4		/src/hp.go:6": the next function, innermost first; the
  * address is that of the call. Other comment lines are ignored. */
-static int heap_text_take_name(struct heap_text_input *c, const char *at)
+static void heap_text_take_name(struct heap_text_input *c, const char *at)
 {
-	struct recording *t = c->profile.tables;
+	struct recording *t = c->in->tables;
 	struct recording_location place = {0};
 	const char *name, *file, *end;
 	size_t frames = t->frames;
@@ -320,7 +300,7 @@ static int heap_text_take_name(struct heap_text_input *c, const char *at)
 
 	c->names = true;
 	if (!hexadecimal(&at, &address) || *at != '\t')
-		return 0;
+		return;
 	name = skip_space(at);
 	end = name + strcspn(name, "\t");
 	file = skip_space(end);
@@ -328,48 +308,45 @@ static int heap_text_take_name(struct heap_text_input *c, const char *at)
 	while (end > name && *end != '+')
 		end--;
 	if (!at || end == name)
-		return 0;
-	if (budget_spend(&c->profile.budget, 256))
-		return MAYFLY_E_TOO_LARGE;
+		return;
+	import_spend(c->in, 256);
 	place.function = recording_string(t, name, (size_t)(end - name));
 	place.file = recording_string(t, file, (size_t)(at - file));
 	at++;
 	if (decimal(&at, &line) && line <= UINT32_MAX)
 		place.line = (uint32_t)line;
 	frame = recording_frame(t, MAYFLY_FRAME_CODE, NONE, address);
-	if (frame == NONE || place.function == NONE || place.file == NONE)
-		return MAYFLY_E_MEMORY;
 	/* The frame is on no stack, or was named with an earlier stack. */
 	if (t->frames > frames || (t->frame[frame].locations && frame != c->named))
-		return 0;
+		return;
 	c->named = frame;
 	c->named_any = true;
-	return import_function(t, frame, &place);
+	import_function(t, frame, &place);
 }
 
-static int heap_text_take_line(struct heap_text_input *c, const char *line)
+static bool heap_text_take_line(struct heap_text_input *c, const char *line)
 {
 	const char *at = skip_space(line);
 	struct heap_figures f;
-	int error;
 
 	if (!*at)
-		return 0;
+		return true;
 	if (c->jemalloc && *at == 't')
 		return take_threads(c, at);
 	if (c->jemalloc && *at == '@') {
 		if (c->row_open)
-			return MAYFLY_E_DAMAGED;
+			return false;
 		c->row_open = true;
 		return add_stack(c, at + 1);
 	}
-	if (!c->jemalloc && *at == '#')
-		return heap_text_take_name(c, at + 1);
+	if (!c->jemalloc && *at == '#') {
+		heap_text_take_name(c, at + 1);
+		return true;
+	}
 	if (c->jemalloc || !figures(&at, &f) || !sign(&at, '@'))
-		return MAYFLY_E_DAMAGED;
+		return false;
 	c->named = NONE;
-	error = add_stack(c, at);
-	return error ? error : heap_text_add_row(c, f);
+	return add_stack(c, at) && heap_text_add_row(c, f);
 }
 
 /* ---- the header ---- */
@@ -377,17 +354,17 @@ static int heap_text_take_line(struct heap_text_input *c, const char *line)
 /* With jemalloc and an interval of 1, every block is a sample and weights are 1. (The tools weight
  * even these, and programs that write gperftools' header rely on it: there a block of one byte
  * counts as 1.6.) */
-static int take_period(struct heap_text_input *c, const char *at, uint64_t divide)
+static bool take_period(struct heap_text_input *c, const char *at, uint64_t divide)
 {
 	if (!decimal(&at, &c->interval) || c->interval / divide > (uint64_t)1 << 50)
-		return MAYFLY_E_DAMAGED;
+		return false;
 	c->interval /= divide;
 	if (c->interval == 1 && c->jemalloc)
 		c->interval = 0;
-	return 0;
+	return true;
 }
 
-static int take_header(struct heap_text_input *c, const char *line)
+static bool take_header(struct heap_text_input *c, const char *line)
 {
 	const char *at = line, *slash;
 
@@ -398,13 +375,13 @@ static int take_header(struct heap_text_input *c, const char *line)
 	}
 	c->kind = "gperftools";
 	if (strncmp(at, GPERFTOOLS, strlen(GPERFTOOLS)) != 0)
-		return MAYFLY_E_DAMAGED;
+		return false;
 	at += strlen(GPERFTOOLS);
 	if (!figures(&at, &c->total))
-		return MAYFLY_E_DAMAGED;
+		return false;
 	c->has_total = true;
 	if (!sign(&at, '@'))
-		return 0;
+		return true;
 	at = skip_space(at);
 	slash = at + strcspn(at, "/");
 	if (strncmp(at, "growth", 6) == 0) {
@@ -412,50 +389,50 @@ static int take_header(struct heap_text_input *c, const char *line)
 		c->profile.absent |= MAYFLY_ABSENT_LIVE;
 	}
 	if (strncmp(at, "heapprofile", 11) == 0 || !memmem(at, (size_t)(slash - at), "heap", 4))
-		return 0;
-	if (!*slash)
-		return MAYFLY_E_DAMAGED;
-	return take_period(c, slash + 1, memmem(at, (size_t)(slash - at), "_v2", 3) ? 1 : 2);
+		return true;
+	return *slash &&
+	       take_period(c, slash + 1, memmem(at, (size_t)(slash - at), "_v2", 3) ? 1 : 2);
 }
 
 /* ---- the whole file ---- */
 
-static int take_lines(struct heap_text_input *c)
+static void take_lines(struct heap_text_input *c)
 {
+	bool good = true;
 	char *line;
 	size_t length;
-	int error;
 
 	line = packed_lines_next(&c->lines, &length);
-	error = line ? take_header(c, line) : MAYFLY_E_EMPTY;
-	if (error)
-		return c->lines.error ? c->lines.error : error;
-	while (!error && (line = packed_lines_next(&c->lines, &length)) && !is_map_title(line))
-		error = heap_text_take_line(c, line);
-	if (c->lines.error)
-		return c->lines.error;
-	if (error && error != MAYFLY_E_DAMAGED)
-		return error;
-	if (error)
-		snprintf(c->report->problem, sizeof(c->report->problem), "line %" PRIu64,
-			 c->lines.number);
+	if (!line || !take_header(c, line)) {
+		import_fail(c->in, c->lines.error);
+		import_fail(c->in, line ? MAYFLY_E_DAMAGED : MAYFLY_E_EMPTY);
+	}
+	while (good && !import_failed(c->in) && (line = packed_lines_next(&c->lines, &length)) &&
+	       !is_map_title(line))
+		good = heap_text_take_line(c, line);
+	import_fail(c->in, c->lines.error);
+	if (import_failed(c->in))
+		return;
+	if (!good)
+		import_problem(c->in, "line %" PRIu64, c->lines.number);
 	else if (*c->lines.problem)
-		snprintf(c->report->problem, sizeof(c->report->problem), "%s", c->lines.problem);
+		import_problem(c->in, "%s", c->lines.problem);
 	else if ((!c->has_map && !c->names) || c->row_open)
-		snprintf(c->report->problem, sizeof(c->report->problem), "cut off");
-	return 0;
+		import_problem(c->in, "cut off");
 }
 
 /* gperftools writes into a buffer of 1 MiB and silently drops what does not fit. */
 static void heap_text_say_left_out(struct heap_text_input *c)
 {
+	struct import_report *report = &c->in->report;
+
 	if (c->has_total && c->sum.live_bytes < c->total.live_bytes)
-		snprintf(c->report->left_out, sizeof(c->report->left_out),
+		snprintf(report->left_out, sizeof(report->left_out),
 			 "%" PRIu64 " of the %" PRIu64
 			 " live bytes, whose stacks %s did not write to the file",
 			 c->total.live_bytes - c->sum.live_bytes, c->total.live_bytes, c->kind);
 	else if (c->has_total && c->has_all && c->sum.all_bytes < c->total.all_bytes)
-		snprintf(c->report->left_out, sizeof(c->report->left_out),
+		snprintf(report->left_out, sizeof(report->left_out),
 			 "%" PRIu64 " of the %" PRIu64
 			 " allocated bytes, whose stacks %s did not write to the file",
 			 c->total.all_bytes - c->sum.all_bytes, c->total.all_bytes, c->kind);
@@ -468,17 +445,15 @@ static bool is_runtime(const void *context, const struct recording *t, uint32_t 
 	return !t->frame[frame].locations;
 }
 
-static int heap_text_describe(struct heap_text_input *c)
+static void heap_text_describe(struct heap_text_input *c)
 {
-	struct recording *t = c->profile.tables;
 	char how[96] = "every block counted";
+	const char *left_out = c->in->report.left_out;
 
 	if (c->interval)
 		snprintf(how, sizeof(how), "sampled at 1 in %" PRIu64 " bytes", c->interval);
-	if (import_describe(t, c->report->problem, "converted from a %s heap profile, %s%s%s",
-			    c->kind, how, *c->report->left_out ? "; left out " : "",
-			    c->report->left_out))
-		return MAYFLY_E_MEMORY;
+	import_describe(c->in, "converted from a %s heap profile, %s%s%s", c->kind, how,
+			*left_out ? "; left out " : "", left_out);
 	c->profile.interval = c->interval;
 	c->profile.plain_counts = true;
 	c->profile.cut_only_leaves = c->named_any;
@@ -486,37 +461,26 @@ static int heap_text_describe(struct heap_text_input *c)
 	c->profile.absent |= MAYFLY_ABSENT_START | MAYFLY_ABSENT_COMMAND;
 	if (!c->has_all && !(c->profile.absent & MAYFLY_ABSENT_LIVE))
 		c->profile.absent |= MAYFLY_ABSENT_ALLOCATED;
-	return 0;
 }
 
-static int heap_text_convert(struct heap_text_input *c, const void *data, size_t size)
+void heap_text_import(struct import *in)
 {
-	int error = read_map(c, data, size);
+	struct heap_text_input c = {.in = in};
 
-	if (!error && !packed_lines_open(&c->lines, data, size))
-		error = MAYFLY_E_MEMORY;
-	if (!error)
-		error = take_lines(c);
-	if (error)
-		return error;
-	heap_text_say_left_out(c);
-	return heap_text_describe(c);
-}
-
-int heap_text_import(const void *data, size_t size, const struct import_options *options,
-		     trace_sink *sink, void *context, struct import_report *report)
-{
-	struct heap_text_input c = {.report = report};
-	int error = MAYFLY_E_MEMORY;
-
-	if (heap_profile_begin(&c.profile, size))
-		error = heap_text_convert(&c, data, size);
-	if (!error)
-		error = heap_profile_write(&c.profile, options, sink, context);
+	heap_profile_begin(&c.profile, in);
+	read_map(&c);
+	if (!packed_lines_open(&c.lines, in->data, in->size))
+		import_fail(in, MAYFLY_E_MEMORY);
+	else
+		take_lines(&c);
+	if (!import_failed(in)) {
+		heap_text_say_left_out(&c);
+		heap_text_describe(&c);
+		heap_profile_write(&c.profile);
+	}
 	packed_lines_close(&c.lines);
 	heap_profile_end(&c.profile);
 	free(c.map);
-	return error;
 }
 
 bool heap_text_recognise(const void *data, size_t size)

@@ -40,9 +40,7 @@
 
 #define NONE RECORDING_NONE
 
-/* Limit of the memory of tables and live blocks, so that a small file cannot take a lot. */
-#define MEMORY_FREE	((uint64_t)256 << 20)
-#define MEMORY_PER_BYTE 64
+#define MEMORY_MORE ((uint64_t)128 << 20) /* for live blocks, of which a short file can have many */
 
 #define NEWEST_VERSION 3
 
@@ -70,11 +68,8 @@ struct pointer {
 };
 
 struct heaptrack_input {
+	struct import *in;
 	struct packed_lines lines;
-	struct import_report *report;
-	struct recording *tables;
-	struct trace_writer *writer;
-	struct budget budget;
 	uint64_t version;
 	uint64_t page_bytes, most_pages;
 	int64_t now_ns;
@@ -127,9 +122,6 @@ static bool heaptrack_hex(const char **at, uint64_t *value)
 	return true;
 }
 
-/* An impossible line: everything before it is used. */
-#define BAD MAYFLY_E_DAMAGED
-
 static bool one(const char *at, uint64_t *a)
 {
 	return heaptrack_hex(&at, a);
@@ -140,31 +132,26 @@ static bool two(const char *at, uint64_t *a, uint64_t *b)
 	return heaptrack_hex(&at, a) && heaptrack_hex(&at, b);
 }
 
-/* ---- tables ---- */
+/* ---- tables: functions that take a line return false when it is impossible ---- */
 
-static int heaptrack_add_string(struct heaptrack_input *c, const char *at, size_t length)
+static bool heaptrack_add_string(struct heaptrack_input *c, const char *at, size_t length)
 {
 	uint64_t stated = length;
-	int error;
 
 	if (c->version >= 3) {
 		const char *start = at;
 
 		if (!heaptrack_hex(&at, &stated) || *at != ' ')
-			return BAD;
+			return false;
 		at++;
 		length -= (size_t)(at - start);
 		if (stated != length)
-			return BAD;
+			return false;
 	}
-	error =
-	    budget_grow(&c->budget, &c->string, c->strings, &c->string_room, sizeof(*c->string));
-	if (!error)
-		error = budget_spend(&c->budget, 2 * length + 32);
-	if (error)
-		return error;
-	c->string[c->strings] = recording_string(c->tables, at, length);
-	return c->string[c->strings++] == NONE ? MAYFLY_E_MEMORY : 0;
+	import_spend(c->in, 2 * length + 32);
+	IMPORT_APPEND(c->in, c->string, c->strings, c->string_room,
+		      recording_string(c->in->tables, at, length));
+	return true;
 }
 
 /* The tables' string for this number of the file. */
@@ -177,125 +164,95 @@ static bool string_of(const struct heaptrack_input *c, uint64_t number, uint32_t
 }
 
 /* The file does not tell where a module begins, so addresses remain those of the process. */
-static int heaptrack_find_module(struct heaptrack_input *c, uint64_t number, uint32_t *module)
+static bool heaptrack_find_module(struct heaptrack_input *c, uint64_t number, uint32_t *module)
 {
 	struct recording_module fresh = {.to_ns = INT64_MAX};
-	int error = 0;
 
 	*module = NONE;
 	if (!number)
-		return 0;
+		return true;
 	if (!string_of(c, number, &fresh.path))
-		return BAD;
-	while (!error && c->module_room < number)
-		error = budget_grow(&c->budget, &c->module, c->module_room, &c->module_room,
-				    sizeof(*c->module));
-	if (error)
-		return error;
+		return false;
+	while (c->module_room < number)
+		if (!import_grow(c->in, &c->module, c->module_room, &c->module_room,
+				 sizeof(*c->module)))
+			return true;
 	if (!c->module[number - 1]) {
-		error = budget_spend(&c->budget, 512);
-		if (error)
-			return error;
-		*module = recording_module(c->tables, &fresh);
-		if (*module == NONE)
-			return MAYFLY_E_MEMORY;
-		c->module[number - 1] = *module + 1;
+		import_spend(c->in, 512);
+		c->module[number - 1] = recording_module(c->in->tables, &fresh) + 1;
 	}
 	*module = c->module[number - 1] - 1;
-	return 0;
+	return true;
 }
 
 /* The functions at a place, innermost first as in a trace. The last ones may lack file and line. */
-static int name_place(struct heaptrack_input *c, const char *at, uint32_t frame)
+static bool name_place(struct heaptrack_input *c, const char *at, uint32_t frame)
 {
 	uint64_t function, file, line;
-	int error;
 
 	while (heaptrack_hex(&at, &function)) {
 		struct recording_location place = {0};
 
 		file = line = 0;
 		if (heaptrack_hex(&at, &file) && !heaptrack_hex(&at, &line))
-			return BAD;
+			return false;
 		if (!string_of(c, function, &place.function) || !string_of(c, file, &place.file))
-			return BAD;
+			return false;
 		place.line = line > UINT32_MAX ? 0 : (uint32_t)line;
-		error = budget_spend(&c->budget, 2 * sizeof(place));
-		if (!error)
-			error = import_function(c->tables, frame, &place);
-		if (error)
-			return error;
+		import_spend(c->in, 2 * sizeof(place));
+		import_function(c->in->tables, frame, &place);
 	}
 	while (*at == ' ')
 		at++;
-	return *at ? BAD : 0;
+	return !*at;
 }
 
-static int add_place(struct heaptrack_input *c, const char *at)
+static bool add_place(struct heaptrack_input *c, const char *at)
 {
+	struct recording *t = c->in->tables;
 	uint64_t address, number;
 	uint32_t module, frame;
-	size_t frames = c->tables->frames;
-	int error;
+	size_t frames = t->frames;
 
-	if (!heaptrack_hex(&at, &address) || !heaptrack_hex(&at, &number))
-		return BAD;
-	error = heaptrack_find_module(c, number, &module);
-	if (!error)
-		error = budget_grow(&c->budget, &c->place, c->places, &c->place_room,
-				    sizeof(*c->place));
-	if (!error)
-		error = budget_spend(&c->budget, 96);
-	if (error)
-		return error;
-	frame = recording_frame(c->tables, MAYFLY_FRAME_CODE, module, address ? address - 1 : 0);
-	if (frame == NONE)
-		return MAYFLY_E_MEMORY;
-	c->place[c->places++] = frame;
-	if (c->tables->frames == frames)
-		return 0;
-	error = name_place(c, at, frame);
-	if (error)
-		c->tables->frame[frame].first_location = c->tables->frame[frame].locations = 0;
-	return error;
+	if (!heaptrack_hex(&at, &address) || !heaptrack_hex(&at, &number) ||
+	    !heaptrack_find_module(c, number, &module))
+		return false;
+	import_spend(c->in, 96);
+	frame = recording_frame(t, MAYFLY_FRAME_CODE, module, address ? address - 1 : 0);
+	IMPORT_APPEND(c->in, c->place, c->places, c->place_room, frame);
+	if (t->frames == frames || name_place(c, at, frame))
+		return true;
+	t->frame[frame].first_location = t->frame[frame].locations = 0;
+	return false;
 }
 
-static int add_stack(struct heaptrack_input *c, const char *at)
+static bool add_stack(struct heaptrack_input *c, const char *at)
 {
-	struct stack parent = {0};
+	struct stack s = {0};
 	uint64_t place, caller;
-	struct stack *s;
-	int error;
 
 	if (!two(at, &place, &caller) || place > c->places || caller > c->stacks)
-		return BAD;
+		return false;
 	if (caller)
-		parent = c->stack[caller - 1];
-	error = budget_grow(&c->budget, &c->stack, c->stacks, &c->stack_room, sizeof(*c->stack));
-	if (!error)
-		error = budget_spend(&c->budget, 96);
-	if (error)
-		return error;
-	s = &c->stack[c->stacks];
-	*s = parent;
-	if (place && parent.depth < TRACE_MAX_DEPTH) {
-		s->node = recording_node(c->tables, parent.node, c->place[place - 1]);
-		s->depth = parent.depth + 1;
-		if (s->node == NONE)
-			return MAYFLY_E_MEMORY;
+		s = c->stack[caller - 1];
+	import_spend(c->in, 96);
+	if (place && s.depth < TRACE_MAX_DEPTH) {
+		s.node = recording_node(c->in->tables, s.node, c->place[place - 1]);
+		s.depth++;
 	}
-	c->stacks++;
-	return 0;
+	IMPORT_APPEND(c->in, c->stack, c->stacks, c->stack_room, s);
+	return true;
 }
 
-static int add_kind(struct heaptrack_input *c, const char *at)
+static bool add_kind(struct heaptrack_input *c, const char *at)
 {
 	uint64_t size, stack;
 
 	if (!two(at, &size, &stack) || stack > c->stacks)
-		return BAD;
-	return BUDGET_APPEND(&c->budget, c->kind, c->kinds, c->kind_room,
-			     (struct kind){size, stack ? c->stack[stack - 1].node : 0, NONE});
+		return false;
+	IMPORT_APPEND(c->in, c->kind, c->kinds, c->kind_room,
+		      (struct kind){size, stack ? c->stack[stack - 1].node : 0, NONE});
+	return true;
 }
 
 /* ---- events ---- */
@@ -314,189 +271,191 @@ static bool is_temporary(struct heaptrack_input *c, uint64_t what)
 	return temporary;
 }
 
-static int heaptrack_write_alloc(struct heaptrack_input *c, const struct kind *k, uint64_t what,
-				 uint64_t *serial)
+static void heaptrack_write_alloc(struct heaptrack_input *c, const struct kind *k, uint64_t what,
+				  uint64_t *serial)
 {
 	struct trace_block block = block_of(k);
 
 	c->last = what;
 	c->last_was_alloc = true;
-	return trace_writer_alloc(c->writer, c->now_ns, &block, serial);
+	import_fail(c->in, trace_writer_alloc(c->in->writer, c->now_ns, &block, serial));
 }
 
-static int write_free(struct heaptrack_input *c, const struct kind *k, uint64_t what,
-		      uint64_t serial)
+static void write_free(struct heaptrack_input *c, const struct kind *k, uint64_t what,
+		       uint64_t serial)
 {
 	struct trace_block block = block_of(k);
+	uint32_t flags = is_temporary(c, what) ? MAYFLY_FLAG_TEMPORARY : 0;
 
-	return trace_writer_free(c->writer, c->now_ns, serial, &block, 0,
-				 is_temporary(c, what) ? MAYFLY_FLAG_TEMPORARY : 0);
+	import_fail(c->in, trace_writer_free(c->in->writer, c->now_ns, serial, &block, 0, flags));
 }
 
-static int alloc_kind(struct heaptrack_input *c, uint64_t number)
+/* A free of a block that is not in the file. */
+static void miss(struct heaptrack_input *c)
+{
+	c->unmatched++;
+	c->last_was_alloc = false;
+}
+
+static bool alloc_kind(struct heaptrack_input *c, uint64_t number)
 {
 	struct kind *k;
 	uint32_t at = c->free_live;
-	int error = 0;
 
 	if (number >= c->kinds)
-		return BAD;
-	if (at == NONE) {
-		error =
-		    budget_grow(&c->budget, &c->live, c->lives, &c->live_room, sizeof(*c->live));
-		if (error)
-			return error;
-		if (c->lives >= NONE)
-			return MAYFLY_E_TOO_LARGE;
-		at = (uint32_t)c->lives++;
-	} else {
+		return false;
+	if (at != NONE) {
 		c->free_live = c->live[at].older;
+	} else {
+		if (!import_grow(c->in, &c->live, c->lives, &c->live_room, sizeof(*c->live)))
+			return true;
+		if (c->lives >= NONE)
+			import_fail(c->in, MAYFLY_E_TOO_LARGE);
+		at = (uint32_t)c->lives++;
 	}
 	k = &c->kind[number];
 	c->live[at].older = k->youngest;
 	k->youngest = at;
-	return heaptrack_write_alloc(c, k, number, &c->live[at].serial);
+	heaptrack_write_alloc(c, k, number, &c->live[at].serial);
+	return true;
 }
 
-static int free_kind(struct heaptrack_input *c, uint64_t number)
+static bool free_kind(struct heaptrack_input *c, uint64_t number)
 {
 	struct kind *k;
 	uint32_t at;
 
 	if (number >= c->kinds)
-		return BAD;
+		return false;
 	k = &c->kind[number];
 	at = k->youngest;
 	if (at == NONE) {
-		c->unmatched++;
-		c->last_was_alloc = false;
-		return 0;
+		miss(c);
+		return true;
 	}
 	k->youngest = c->live[at].older;
 	c->live[at].older = c->free_live;
 	c->free_live = at;
-	return write_free(c, k, number, c->live[at].serial);
+	write_free(c, k, number, c->live[at].serial);
+	return true;
 }
 
 /* ---- events of version 0 ---- */
 
 #define ADDRESS_COST 96 /* as a key, with its slots and room to grow */
 
-static int add_pointer(struct heaptrack_input *c, uint64_t address, struct pointer **pointer)
-{
-	size_t before = c->addresses.count;
-	bool is_new;
-	uint32_t number;
-	int error =
-	    budget_grow(&c->budget, &c->pointer, before, &c->pointer_room, sizeof(*c->pointer));
-
-	if (error)
-		return error;
-	number = interner_add(&c->addresses, (struct key){{1, address}}, &is_new);
-	if (number == INTERNER_NONE)
-		return MAYFLY_E_MEMORY;
-	*pointer = &c->pointer[number];
-	return is_new ? budget_spend(&c->budget, ADDRESS_COST) : 0;
-}
-
-static int alloc_pointer(struct heaptrack_input *c, const char *at)
+static bool alloc_pointer(struct heaptrack_input *c, const char *at)
 {
 	uint64_t size, stack, address;
 	struct pointer *p;
-	int error;
+	uint32_t number;
+	bool is_new;
 
 	if (!heaptrack_hex(&at, &size) || !heaptrack_hex(&at, &stack) ||
 	    !heaptrack_hex(&at, &address) || stack > c->stacks || !address)
-		return BAD;
-	error = add_pointer(c, address, &p);
-	if (error)
-		return error;
+		return false;
+	if (!import_grow(c->in, &c->pointer, c->addresses.count, &c->pointer_room,
+			 sizeof(*c->pointer)))
+		return true;
+	number = interner_add(&c->addresses, (struct key){{1, address}}, &is_new);
+	if (number == INTERNER_NONE) {
+		import_fail(c->in, MAYFLY_E_MEMORY);
+		return true;
+	}
+	if (is_new)
+		import_spend(c->in, ADDRESS_COST);
+	p = &c->pointer[number];
 	*p = (struct pointer){.live = true,
 			      .kind = {size, stack ? c->stack[stack - 1].node : 0, NONE}};
-	return heaptrack_write_alloc(c, &p->kind, address, &p->serial);
+	heaptrack_write_alloc(c, &p->kind, address, &p->serial);
+	return true;
 }
 
-static int free_pointer(struct heaptrack_input *c, uint64_t address)
+static bool free_pointer(struct heaptrack_input *c, uint64_t address)
 {
 	uint32_t number = interner_find(&c->addresses, (struct key){{1, address}});
 	struct pointer *p = number == INTERNER_NONE ? NULL : &c->pointer[number];
 
 	if (!p || !p->live) {
-		c->unmatched++;
-		c->last_was_alloc = false;
-		return 0;
+		miss(c);
+		return true;
 	}
 	p->live = false;
-	return write_free(c, &p->kind, address, p->serial);
+	write_free(c, &p->kind, address, p->serial);
+	return true;
 }
 
 /* ---- lines ---- */
 
-static int begin_version(struct heaptrack_input *c, const char *at)
+static bool begin_version(struct heaptrack_input *c, const char *at)
 {
 	uint64_t heaptrack;
 
 	if (!heaptrack_hex(&at, &heaptrack))
-		return BAD;
+		return false;
 	/* The first numbered version did not write its number. */
 	if (!heaptrack_hex(&at, &c->version))
 		c->version = heaptrack == 0x10200;
-	return c->version > NEWEST_VERSION ? MAYFLY_E_VERSION : 0;
+	if (c->version > NEWEST_VERSION) {
+		import_problem(c->in, "made by an unsupported newer version of heaptrack");
+		import_fail(c->in, MAYFLY_E_VERSION);
+	}
+	return true;
 }
 
 /* Arguments are separated by spaces; an argument that contains spaces is split. */
-static int add_words(struct heaptrack_input *c, char *text)
+static bool add_words(struct heaptrack_input *c, char *text)
 {
-	struct recording *t = c->tables;
+	struct recording *t = c->in->tables;
 	char *save = NULL;
 
-	if (budget_spend(&c->budget, 64 * (uint64_t)strlen(text)))
-		return MAYFLY_E_TOO_LARGE;
-	for (char *word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
+	import_spend(c->in, 64 * (uint64_t)strlen(text));
+	for (char *word = strtok_r(text, " ", &save); word && !c->in->error;
+	     word = strtok_r(NULL, " ", &save)) {
 		uint32_t *bigger = reallocarray(t->command, t->command_count + 1, sizeof(*bigger));
 
-		if (!bigger)
-			return MAYFLY_E_MEMORY;
+		if (!bigger) {
+			import_fail(c->in, MAYFLY_E_MEMORY);
+			break;
+		}
 		t->command = bigger;
-		bigger[t->command_count] = recording_string(t, word, strlen(word));
-		if (bigger[t->command_count++] == NONE)
-			return MAYFLY_E_MEMORY;
+		bigger[t->command_count++] = recording_name(t, word);
 	}
-	return 0;
+	return true;
 }
 
-static int set_command(struct heaptrack_input *c, char *text)
+static bool set_command(struct heaptrack_input *c, char *text)
 {
-	if (c->tables->command)
-		return BAD;
+	if (c->in->tables->command)
+		return false;
 	c->in_command = true;
 	return add_words(c, text);
 }
 
-static int set_time(struct heaptrack_input *c, uint64_t ms)
+static bool set_time(struct heaptrack_input *c, uint64_t ms)
 {
 	if (ms > TRACE_LATEST_NS / 1000000)
-		return BAD;
+		return false;
 	if ((int64_t)ms * 1000000 > c->now_ns)
 		c->now_ns = (int64_t)ms * 1000000;
-	return 0;
+	return true;
 }
 
-static int heaptrack_take_event(struct heaptrack_input *c, const char *at, bool is_free)
+static bool heaptrack_take_event(struct heaptrack_input *c, const char *at, bool is_free)
 {
 	uint64_t number;
 
 	if (!c->version && !is_free)
 		return alloc_pointer(c, at);
 	if (!one(at, &number))
-		return BAD;
+		return false;
 	if (is_free)
 		return c->version ? free_kind(c, number) : free_pointer(c, number);
 	return alloc_kind(c, number);
 }
 
 /* Handles rare lines. */
-static int take_fact(struct heaptrack_input *c, char kind, char *at)
+static bool take_fact(struct heaptrack_input *c, char kind, char *at)
 {
 	uint64_t a, b;
 
@@ -507,35 +466,35 @@ static int take_fact(struct heaptrack_input *c, char kind, char *at)
 		return set_command(c, at);
 	case 'I':
 		if (!two(at, &a, &b))
-			return BAD;
+			return false;
 		c->page_bytes = a;
-		return 0;
+		return true;
 	case 'c':
-		return one(at, &a) ? set_time(c, a) : BAD;
+		return one(at, &a) && set_time(c, a);
 	case 'R':
 		if (!one(at, &a))
-			return BAD;
+			return false;
 		if (a > c->most_pages)
 			c->most_pages = a;
-		return 0;
+		return true;
 	case '#': /* a comment */
 	case 'A': /* attached to a running program */
 	case 'S': /* a suppression */
-		return 0;
+		return true;
 	}
-	return BAD;
+	return false;
 }
 
-static int heaptrack_take_line(struct heaptrack_input *c, char *line, size_t length)
+static bool heaptrack_take_line(struct heaptrack_input *c, char *line, size_t length)
 {
 	char *at = line + 2;
 
 	if (!length)
-		return 0;
+		return true;
 	if (length < 2)
 		at = line + 1;
 	else if (line[1] != ' ' && line[0] != '#')
-		return BAD;
+		return false;
 	switch (line[0]) {
 	case '+':
 	case '-':
@@ -552,48 +511,41 @@ static int heaptrack_take_line(struct heaptrack_input *c, char *line, size_t len
 	return take_fact(c, line[0], at);
 }
 
-static int take_lines(struct heaptrack_input *c)
+/* Everything before an impossible line is used. */
+static void take_lines(struct heaptrack_input *c)
 {
-	int error = 0;
+	bool good = true;
 	size_t length;
 	char *line;
 
-	while (!error && (line = packed_lines_next(&c->lines, &length))) {
+	while (good && !import_failed(c->in) && (line = packed_lines_next(&c->lines, &length))) {
 		char kind = *line;
 
-		error = heaptrack_take_line(c, line, length);
+		good = heaptrack_take_line(c, line, length);
 		/* An argument may contain line ends. */
-		if (error == BAD && c->in_command)
-			error = add_words(c, line);
+		if (!good && c->in_command)
+			good = add_words(c, line);
 		else if (kind != 'X' && kind != '#' && kind)
 			c->in_command = false;
 	}
-	if (c->lines.error)
-		return c->lines.error;
-	if (error == MAYFLY_E_VERSION)
-		snprintf(c->report->problem, sizeof(c->report->problem),
-			 "made by an unsupported newer version of heaptrack");
-	if (error && error != BAD)
-		return error;
-	if (error)
-		snprintf(c->report->problem, sizeof(c->report->problem), "line %" PRIu64,
-			 c->lines.number);
-	else
-		snprintf(c->report->problem, sizeof(c->report->problem), "%s", c->lines.problem);
-	return 0;
+	import_fail(c->in, c->lines.error);
+	if (!good)
+		import_problem(c->in, "line %" PRIu64, c->lines.number);
+	else if (!c->in->error)
+		import_problem(c->in, "%s", c->lines.problem);
 }
 
 /* ---- the whole file ---- */
 
-static int heaptrack_describe(struct heaptrack_input *c)
+static void heaptrack_describe(struct heaptrack_input *c)
 {
-	struct recording *t = c->tables;
-	int error = import_describe(t, c->report->problem,
-				    "converted from a heaptrack file, version %" PRIu64
-				    "; times have its resolution of 10 ms, "
-				    "and of equal blocks the youngest is assumed to be freed",
-				    c->version);
+	struct recording *t = c->in->tables;
 
+	import_describe(c->in,
+			"converted from a heaptrack file, version %" PRIu64
+			"; times have its resolution of 10 ms, "
+			"and of equal blocks the youngest is assumed to be freed",
+			c->version);
 	import_count_named(t);
 	t->info.absent = MAYFLY_ABSENT_THREADS | MAYFLY_ABSENT_PROCESS | MAYFLY_ABSENT_START |
 			 MAYFLY_ABSENT_MODULES;
@@ -603,53 +555,31 @@ static int heaptrack_describe(struct heaptrack_input *c)
 	if (c->page_bytes && c->most_pages <= UINT64_MAX / c->page_bytes)
 		t->info.program_max_rss_bytes = c->most_pages * c->page_bytes;
 	if (c->unmatched)
-		snprintf(c->report->left_out, sizeof(c->report->left_out),
+		snprintf(c->in->report.left_out, sizeof(c->in->report.left_out),
 			 "%" PRIu64 " frees of blocks that are not in the file", c->unmatched);
-	return error;
 }
 
-static int heaptrack_convert(struct heaptrack_input *c)
+void heaptrack_import(struct import *in)
 {
-	int error;
+	struct heaptrack_input c = {.in = in, .free_live = NONE};
 
-	if (recording_thread(c->tables, 0, 0) == NONE)
-		return MAYFLY_E_MEMORY;
-	error = take_lines(c);
-	if (!error)
-		error = heaptrack_describe(c);
-	return error ? error : trace_writer_finish(c->writer);
-}
-
-static void free_all(struct heaptrack_input *c)
-{
-	packed_lines_close(&c->lines);
-	trace_writer_free_all(c->writer);
-	recording_free(c->tables);
-	free(c->string);
-	free(c->place);
-	free(c->stack);
-	free(c->kind);
-	free(c->live);
-	free(c->module);
-	free(c->pointer);
-	interner_free(&c->addresses);
-}
-
-int heaptrack_import(const void *data, size_t size, const struct import_options *options,
-		     trace_sink *sink, void *context, struct import_report *report)
-{
-	struct trace_writer_options how = {.mode = MAYFLY_EXACT};
-	struct heaptrack_input c = {.report = report, .free_live = NONE, .tables = recording_new()};
-	int error = MAYFLY_E_MEMORY;
-
-	(void)options; /* names are in the file */
-	c.budget.left = MEMORY_FREE + (uint64_t)size * MEMORY_PER_BYTE;
-	if (c.tables)
-		c.writer = trace_writer_new(&how, c.tables, sink, context);
-	if (c.writer && packed_lines_open(&c.lines, data, size))
-		error = heaptrack_convert(&c);
-	free_all(&c);
-	return error;
+	in->budget += MEMORY_MORE;
+	import_begin_events(in);
+	recording_thread(in->tables, 0, 0);
+	if (!packed_lines_open(&c.lines, in->data, in->size))
+		import_fail(in, MAYFLY_E_MEMORY);
+	else
+		take_lines(&c);
+	heaptrack_describe(&c);
+	packed_lines_close(&c.lines);
+	free(c.string);
+	free(c.place);
+	free(c.stack);
+	free(c.kind);
+	free(c.live);
+	free(c.module);
+	free(c.pointer);
+	interner_free(&c.addresses);
 }
 
 /* "v 10400 3" and a second line of one of the known kinds. */

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tables of traces that are made of foreign files: see import_tables.h. */
+/* Traces that are made of foreign files: see import_tables.h. */
 #include "convert/import/import_tables.h"
-
-#include <mayfly/trace.h>
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -10,48 +8,94 @@
 #include <stdlib.h>
 #include <string.h>
 
-int budget_spend(struct budget *b, uint64_t bytes)
+#define MEMORY_FREE	((uint64_t)128 << 20)
+#define MEMORY_PER_BYTE 64
+
+void import_begin(struct import *in)
 {
-	if (bytes > b->left)
-		return MAYFLY_E_TOO_LARGE;
-	b->left -= bytes;
-	return 0;
+	in->report = (struct import_report){.left_out = ""};
+	in->budget = MEMORY_FREE + (uint64_t)in->size * MEMORY_PER_BYTE;
+	in->writer = NULL;
+	in->tables = recording_new();
+	in->error = in->tables ? 0 : MAYFLY_E_MEMORY;
 }
 
-int budget_grow(struct budget *b, void *array, size_t used, size_t *room, size_t item)
+int import_end(struct import *in)
+{
+	if (in->tables && in->tables->failed)
+		in->error = MAYFLY_E_MEMORY;
+	if (!in->error && in->writer)
+		in->error = trace_writer_finish(in->writer);
+	trace_writer_free_all(in->writer);
+	recording_free(in->tables);
+	return in->error;
+}
+
+int import_run(struct import *in, import_convert *convert)
+{
+	import_begin(in);
+	if (!in->error)
+		convert(in);
+	return import_end(in);
+}
+
+void import_fail(struct import *in, int error)
+{
+	if (!in->error)
+		in->error = error;
+}
+
+void import_spend(struct import *in, uint64_t bytes)
+{
+	if (bytes > in->budget)
+		import_fail(in, MAYFLY_E_TOO_LARGE);
+	else
+		in->budget -= bytes;
+}
+
+bool import_grow(struct import *in, void *array, size_t used, size_t *room, size_t item)
 {
 	size_t want = *room ? *room + *room / 2 : 64;
 	void *old, *bigger;
-	int error;
 
 	if (used < *room)
-		return 0;
-	error = budget_spend(b, (want - *room) * item);
-	if (error)
-		return error;
+		return true;
+	import_spend(in, (want - *room) * item);
+	if (in->error)
+		return false;
 	memcpy(&old, array, sizeof(old));
 	bigger = reallocarray(old, want, item);
-	if (!bigger)
-		return MAYFLY_E_MEMORY;
+	if (!bigger) {
+		import_fail(in, MAYFLY_E_MEMORY);
+		return false;
+	}
 	memset((char *)bigger + *room * item, 0, (want - *room) * item);
 	memcpy(array, &bigger, sizeof(bigger));
 	*room = want;
-	return 0;
+	return true;
 }
 
-int import_function(struct recording *t, uint32_t frame, const struct recording_location *place)
+void import_begin_events(struct import *in)
+{
+	const struct trace_writer_options how = {.mode = MAYFLY_EXACT};
+
+	in->writer = trace_writer_new(&how, in->tables, in->sink, in->context);
+	if (!in->writer)
+		import_fail(in, MAYFLY_E_MEMORY);
+}
+
+void import_function(struct recording *t, uint32_t frame, const struct recording_location *place)
 {
 	struct recording_frame *f = &t->frame[frame];
 	uint32_t index = recording_location(t, place);
 
-	if (index == RECORDING_NONE)
-		return MAYFLY_E_MEMORY;
+	if (t->failed)
+		return;
 	if (f->locations)
 		t->location[index - 1].inlined = true;
 	else
 		f->first_location = index;
 	f->locations++;
-	return 0;
 }
 
 void import_count_named(struct recording *t)
@@ -65,8 +109,19 @@ void import_count_named(struct recording *t)
 	}
 }
 
-int import_describe(struct recording *t, const char *problem, const char *format, ...)
+void import_problem(struct import *in, const char *format, ...)
 {
+	va_list arguments;
+
+	va_start(arguments, format);
+	if (!*in->report.problem)
+		vsnprintf(in->report.problem, sizeof(in->report.problem), format, arguments);
+	va_end(arguments);
+}
+
+void import_describe(struct import *in, const char *format, ...)
+{
+	const char *problem = in->report.problem;
 	char note[1024];
 	va_list arguments;
 	size_t used;
@@ -77,19 +132,20 @@ int import_describe(struct recording *t, const char *problem, const char *format
 	used = strlen(note);
 	if (*problem)
 		snprintf(note + used, sizeof(note) - used, "; it is damaged: %s", problem);
-	t->note = recording_string(t, note, strlen(note));
-	t->info.complete = !*problem;
-	return t->note == RECORDING_NONE ? MAYFLY_E_MEMORY : 0;
+	in->tables->note = recording_name(in->tables, note);
+	in->tables->info.complete = !*problem;
 }
 
-int import_describe_events(struct recording *t, const char *what, uint64_t events,
-			   int64_t duration_ns, const char *problem, const char *left_out)
+void import_describe_events(struct import *in, const char *what, uint64_t events,
+			    int64_t duration_ns)
 {
-	int error = import_describe(t, problem, "converted from %s, %" PRIu64 " events%s%s", what,
-				    events, *left_out ? "; left out: " : "", left_out);
+	const char *left_out = in->report.left_out;
+	struct recording *t = in->tables;
 
-	if (error || (!t->threads && recording_thread(t, 0, 0) == RECORDING_NONE))
-		return MAYFLY_E_MEMORY;
+	import_describe(in, "converted from %s, %" PRIu64 " events%s%s", what, events,
+			*left_out ? "; left out: " : "", left_out);
+	if (!t->threads)
+		recording_thread(t, 0, 0);
 	t->info.interval_bytes = 1;
 	t->info.absent = MAYFLY_ABSENT_ALLOCATIONS | MAYFLY_ABSENT_PEAK | MAYFLY_ABSENT_LIVE |
 			 MAYFLY_ABSENT_ALLOCATED | MAYFLY_ABSENT_TEMPORARY |
@@ -99,5 +155,4 @@ int import_describe_events(struct recording *t, const char *what, uint64_t event
 	t->info.duration_ns = duration_ns;
 	t->info.ending = MAYFLY_END_UNKNOWN;
 	t->info.complete &= !*left_out;
-	return 0;
 }

@@ -1,44 +1,53 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What readers of foreign files do alike with the tables of the trace that they make. */
+/* What all readers of foreign files need, so that each is only its parser. Errors stick: functions
+ * return nothing, and loops end when import_failed(). */
 #ifndef MAYFLY_IMPORT_TABLES_H
 #define MAYFLY_IMPORT_TABLES_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#include "trace/write/recording.h"
+#include "convert/import/importer.h"
 
-/* A limit for the memory that reading a file takes, so that a small file cannot claim a lot. */
-struct budget {
-	uint64_t left; /* bytes */
-};
+/* What import_run() does before and after a reader, for others that make a trace of rows. */
+void import_begin(struct import *in);
+int import_end(struct import *in);
 
-/* They return 0, MAYFLY_E_TOO_LARGE or MAYFLY_E_MEMORY. */
+/* Notes the first error; 0 is none. */
+void import_fail(struct import *in, int error);
+static inline bool import_failed(const struct import *in)
+{
+	return in->error || in->tables->failed;
+}
 
-int budget_spend(struct budget *b, uint64_t bytes);
+/* Takes memory from the budget: MAYFLY_E_TOO_LARGE when it is used up. */
+void import_spend(struct import *in, uint64_t bytes);
 /* Makes room for one more item; array: the address of the array's pointer. New memory is zero. */
-int budget_grow(struct budget *b, void *array, size_t used, size_t *room, size_t item);
+bool import_grow(struct import *in, void *array, size_t used, size_t *room, size_t item);
 /* Adds an item, the last argument, to an array of `count` ones. */
-#define BUDGET_APPEND(b, array, count, room, ...)                                                  \
-	({                                                                                         \
-		int grown = budget_grow(b, &(array), count, &(room), sizeof(*(array)));            \
-		if (!grown)                                                                        \
+#define IMPORT_APPEND(in, array, count, room, ...)                                                 \
+	do                                                                                         \
+		if (import_grow(in, &(array), count, &(room), sizeof(*(array))))                   \
 			(array)[(count)++] = __VA_ARGS__;                                          \
-		grown;                                                                             \
-	})
+	while (0)
+
+/* Begins the events of an exact trace. */
+void import_begin_events(struct import *in);
 
 /* Adds a function to a frame; the earlier ones are inlined into it. No other frame may get one in
- * between. 0 or MAYFLY_E_MEMORY. */
-int import_function(struct recording *t, uint32_t frame, const struct recording_location *place);
+ * between. */
+void import_function(struct recording *t, uint32_t frame, const struct recording_location *place);
 /* Counts the frames with a name, from the file or from the programs on this machine. */
 void import_count_named(struct recording *t);
-/* Sets the note, and whether the trace is complete: it is when there is no problem. 0 or
- * MAYFLY_E_MEMORY. */
-int import_describe(struct recording *t, const char *problem, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+/* What the report says of damage; only the first counts. */
+void import_problem(struct import *in, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Sets the note, and whether the trace is complete: it is when the report has no problem. */
+void import_describe(struct import *in, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 /* The same for a file that has events and no blocks, with all else that is known without blocks, but
- * the pid. what: the kind of file, for the note; left_out: "" if nothing was. */
-int import_describe_events(struct recording *t, const char *what, uint64_t events,
-			   int64_t duration_ns, const char *problem, const char *left_out);
+ * the pid. what: the kind of file, for the note. */
+void import_describe_events(struct import *in, const char *what, uint64_t events,
+			    int64_t duration_ns);
 
 #endif

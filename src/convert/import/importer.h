@@ -26,17 +26,37 @@ struct import_options {
 	size_t beside_size;
 };
 
+/* A file that is read, and what has been made of it. The caller sets what is above the line. */
+struct import {
+	const void *data;
+	size_t size;
+	struct import_options options;
+	trace_sink *sink;
+	void *context;
+	/* ---- */
+	struct import_report report;
+	int error; /* the first one: what comes after it does not matter */
+	struct recording *tables;
+	struct trace_writer *writer; /* NULL: not yet begun */
+	uint64_t
+	    budget; /* bytes of memory that are left, so that a small file cannot claim a lot */
+};
+
+/* Reads the file and writes the trace. A damaged file is converted up to the damage: this is no
+ * error, and the report mentions it. Information that the format lacks is marked absent. */
+typedef void import_convert(struct import *in);
+
 struct import_format {
 	const char *name; /* for "a ... file" */
 	bool (*recognise)(const void *data, size_t size);
-	/* Writes the trace. A damaged file is converted up to the damage: this is not an error,
-	 * and the report mentions it. Information that the format lacks is marked absent. */
-	int (*convert)(const void *data, size_t size, const struct import_options *options,
-		       trace_sink *sink, void *context, struct import_report *report);
+	import_convert *convert;
 	/* The name of an additional file in the same folder with more information; a folder with
 	 * both files is an input too. NULL: the format has none. */
 	const char *beside;
 };
+
+/* Makes the trace: 0, what the sink said, or a negative enum mayfly_error; in->report in any case. */
+int import_run(struct import *in, import_convert *convert);
 
 /* The format, recognised by the beginning of the file, or NULL. */
 const struct import_format *import_recognise(const void *data, size_t size);

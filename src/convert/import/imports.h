@@ -9,8 +9,6 @@ typedef bool import_recognises(const void *data, size_t size);
 import_recognises eventlog_recognise, memtrace_recognise, heaptrack_recognise, heap_text_recognise,
     pprof_recognise, runtime_rings_recognise;
 
-typedef int import_convert(const void *data, size_t size, const struct import_options *options,
-			   trace_sink *sink, void *context, struct import_report *report);
 import_convert eventlog_import, memtrace_import, heaptrack_import, heap_text_import, pprof_import,
     runtime_events_import;
 

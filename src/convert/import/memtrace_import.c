@@ -27,7 +27,7 @@
 #include "convert/import/import_tables.h"
 #include "format/format.h"
 #include "base/array.h"
-#include "base/hash.h"
+#include "base/interner.h"
 #include "ocaml_events/ocaml_spelling.h"
 
 #define WORD_BYTES   8 /* of rates in traces */
@@ -70,7 +70,8 @@ struct path {
 struct memtrace_input {
 	struct memtrace_reader *r;
 	const struct memtrace_info *info;
-	struct recording *tables;
+	struct import *in;
+	struct recording *tables; /* those of `in` */
 	struct memtrace_converted *counts;
 	uint64_t nodes_max;
 
@@ -86,14 +87,12 @@ struct memtrace_input {
 	struct event *event;
 	size_t events, events_size;
 	bool sorted;
-	uint64_t *by_id; /* hash table: number of the block + 1 */
-	size_t by_id_size;
 	int64_t last_us;
 };
 
 /* ---- weights ---- */
 
-static int memtrace_choose_interval(struct memtrace_input *c)
+static void memtrace_choose_interval(struct memtrace_input *c)
 {
 	double rate = c->info->sample_rate, word = c->info->word_size / 8.0;
 	int exponent;
@@ -101,122 +100,116 @@ static int memtrace_choose_interval(struct memtrace_input *c)
 	c->exact = rate >= 1;
 	if (c->exact)
 		rate = 1;
-	if (!(rate > 0))
-		return MAYFLY_E_DAMAGED;
+	if (!(rate > 0) || (c->info->word_size != 32 && c->info->word_size != 64))
+		import_fail(c->in, MAYFLY_E_DAMAGED);
 	c->interval = word / rate;
 	frexp(c->interval, &exponent); /* 2^(exponent - 1) <= interval < 2^exponent */
 	if (exponent > INTERVAL_MAX)
-		return MAYFLY_E_RANGE;
+		import_fail(c->in, MAYFLY_E_RANGE);
 	c->interval_log2 = (unsigned)exponent - 1;
-	return 0;
 }
 
 /* ---- stacks ---- */
 
-static int find_path(struct memtrace_input *c, const struct memtrace_event *e, struct path **path)
+/* NULL: out of memory. */
+static struct path *find_path(struct memtrace_input *c, const struct memtrace_event *e)
 {
+	char name[32] = "";
+	struct path *path;
+
 	while (c->paths <= e->domain_index) {
-		if (!array_reserve(&c->path, &c->path_room, c->paths, sizeof(*c->path)))
-			return MAYFLY_E_MEMORY;
+		if (!array_reserve(&c->path, &c->path_room, c->paths, sizeof(*c->path))) {
+			c->tables->failed = true;
+			return NULL;
+		}
 		c->path[c->paths++] = (struct path){.thread = RECORDING_NONE};
 	}
-	*path = &c->path[e->domain_index];
-	if ((*path)->thread == RECORDING_NONE) {
-		char name[32] = "";
-		uint32_t text;
-
+	path = &c->path[e->domain_index];
+	if (path->thread == RECORDING_NONE) {
 		if (e->domain)
 			snprintf(name, sizeof(name), MEMTRACE_DOMAIN_NAME "%u", e->domain);
-		text = recording_string(c->tables, name, strlen(name));
-		(*path)->thread = recording_thread(
-		    c->tables, e->domain ? e->domain : (uint32_t)c->info->pid, text);
-		if (text == RECORDING_NONE || (*path)->thread == RECORDING_NONE)
-			return MAYFLY_E_MEMORY;
+		path->thread =
+		    recording_thread(c->tables, e->domain ? e->domain : (uint32_t)c->info->pid,
+				     recording_name(c->tables, name));
 	}
-	return 0;
+	return path;
 }
 
-static int go_down(struct memtrace_input *c, uint32_t kind, uint64_t address, uint32_t *node)
+static uint32_t go_down(struct memtrace_input *c, uint32_t kind, uint64_t address, uint32_t node)
 {
-	uint32_t frame = recording_frame(c->tables, kind, RECORDING_NONE, address);
-
-	if (frame == RECORDING_NONE)
-		return MAYFLY_E_MEMORY;
-	*node = recording_node(c->tables, *node, frame);
-	if (*node == RECORDING_NONE)
-		return MAYFLY_E_MEMORY;
-	return c->tables->nodes > c->nodes_max ? MAYFLY_E_TOO_LARGE : 0;
+	return recording_node(c->tables, node,
+			      recording_frame(c->tables, kind, RECORDING_NONE, address));
 }
 
 /* A stack deeper than a trace can hold keeps both ends; a mark between them tells the number of
  * frames left out. */
-static int find_node(struct memtrace_input *c, struct path *path, const struct memtrace_event *e,
-		     uint32_t *node)
+static uint32_t find_node(struct memtrace_input *c, struct path *path,
+			  const struct memtrace_event *e)
 {
 	bool deep = e->depth > TRACE_MAX_DEPTH;
 	size_t head = deep ? TRACE_MAX_DEPTH / 2 : e->depth;
 	size_t at = e->shared < path->known ? e->shared : path->known;
-	int error = 0;
+	uint32_t node;
 
-	if (!array_reserve(&path->node, &path->size, head, sizeof(*path->node)))
-		return MAYFLY_E_MEMORY;
+	if (!array_reserve(&path->node, &path->size, head, sizeof(*path->node))) {
+		c->tables->failed = true;
+		return 0;
+	}
 	at = at < head ? at : head;
-	*node = at ? path->node[at - 1] : 0;
-	for (; at < head && !error; at++) {
-		error = go_down(c, MAYFLY_FRAME_CODE, (uint64_t)e->stack[at] << 1, node);
-		path->node[at] = *node;
-	}
+	node = at ? path->node[at - 1] : 0;
+	for (; at < head; at++)
+		path->node[at] = node =
+		    go_down(c, MAYFLY_FRAME_CODE, (uint64_t)e->stack[at] << 1, node);
 	path->known = head;
-	if (deep && !error) {
+	if (deep) {
 		at = e->depth - (TRACE_MAX_DEPTH - head - 1);
-		error = go_down(c, MAYFLY_FRAME_ELIDED, at - head, node);
+		node = go_down(c, MAYFLY_FRAME_ELIDED, at - head, node);
 	}
-	for (; at < e->depth && !error; at++)
-		error = go_down(c, MAYFLY_FRAME_CODE, (uint64_t)e->stack[at] << 1, node);
-	return error;
+	for (; at < e->depth; at++)
+		node = go_down(c, MAYFLY_FRAME_CODE, (uint64_t)e->stack[at] << 1, node);
+	if (c->tables->nodes > c->nodes_max)
+		import_fail(c->in, MAYFLY_E_TOO_LARGE);
+	return node;
 }
 
 static uint32_t spelled(struct recording *t, const char *function, uint16_t *respelled)
 {
-	size_t length = strlen(function);
 	char *name = strdup(function);
-	uint32_t text = RECORDING_NONE;
+	uint32_t text;
 
-	if (name)
-		text = recording_string(t, name, ocaml_spelling(name, length, respelled));
+	if (!name) {
+		t->failed = true;
+		return 0;
+	}
+	text = recording_string(t, name, ocaml_spelling(name, strlen(function), respelled));
 	free(name);
 	return text;
 }
 
 /* A trace has the innermost function first, Memtrace has it last. */
-static int memtrace_name_frame(struct recording *t, uint32_t frame,
-			       const struct memtrace_location *l, size_t count)
+static void memtrace_name_frame(struct recording *t, uint32_t frame,
+				const struct memtrace_location *l, size_t count)
 {
 	struct recording_location place = {0};
-	int error = 0;
 
-	for (size_t i = count ? count : 1; i-- > 0 && !error;) {
+	for (size_t i = count ? count : 1; i-- > 0;) {
 		if (count) {
 			place.function = spelled(t, l[i].function, &place.respelled);
-			place.file = recording_string(t, l[i].file, strlen(l[i].file));
+			place.file = recording_name(t, l[i].file);
 			place.line = l[i].line;
 			place.first_char = l[i].start_char;
 			place.last_char = l[i].end_char;
 		}
-		if (place.function == RECORDING_NONE || place.file == RECORDING_NONE)
-			return MAYFLY_E_MEMORY;
-		error = import_function(t, frame, &place);
+		import_function(t, frame, &place);
 	}
 	t->info.frames_symbolized += count != 0;
-	return error;
 }
 
-static int memtrace_name_frames(struct memtrace_input *c)
+static void memtrace_name_frames(struct memtrace_input *c)
 {
 	struct recording *t = c->tables;
-	int error = 0;
 
-	for (size_t i = 0; i < t->frames && !error; i++) {
+	for (size_t i = 0; i < t->frames; i++) {
 		int64_t code = (int64_t)t->frame[i].address >> 1;
 		const struct memtrace_location *l;
 		size_t count;
@@ -224,24 +217,24 @@ static int memtrace_name_frames(struct memtrace_input *c)
 		if (t->frame[i].kind != MAYFLY_FRAME_CODE)
 			continue;
 		l = memtrace_locate(c->r, code, &count);
-		error = memtrace_name_frame(t, (uint32_t)i, l, count);
+		memtrace_name_frame(t, (uint32_t)i, l, count);
 	}
-	return error;
 }
 
 /* ---- collecting events ---- */
 
-static int add_event(struct memtrace_input *c, struct event e)
+static void add_event(struct memtrace_input *c, struct event e)
 {
-	if (!array_reserve(&c->event, &c->events_size, c->events, sizeof(*c->event)))
-		return MAYFLY_E_MEMORY;
+	if (!array_reserve(&c->event, &c->events_size, c->events, sizeof(*c->event))) {
+		c->tables->failed = true;
+		return;
+	}
 	if (c->events && c->event[c->events - 1].time_us > e.time_us)
 		c->sorted = false;
 	if (c->last_us < e.time_us)
 		c->last_us = e.time_us;
 	e.order = c->events;
 	c->event[c->events++] = e;
-	return 0;
 }
 
 static uint8_t heap_flags(enum memtrace_source source)
@@ -273,79 +266,78 @@ static void set_size(struct memtrace_input *c, struct trace_block *b,
 	c->weighted |= c->exact && (e->samples > most || e->samples < most - !heap);
 }
 
-static int memtrace_add_block(struct memtrace_input *c, struct path *path,
-			      const struct memtrace_event *e)
+/* False: a number is impossible. */
+static bool memtrace_add_block(struct memtrace_input *c, struct path *path,
+			       const struct memtrace_event *e)
 {
 	struct block b = {.id = e->id, .b.thread = path->thread};
-	int error = find_node(c, path, e, &b.b.node);
 
-	if (error)
-		return error;
+	b.b.node = find_node(c, path, e);
 	if (e->length < 0 || e->length > LENGTH_MAX)
-		return MAYFLY_E_DAMAGED;
+		return false;
 	b.b.flags = heap_flags(e->source);
 	set_size(c, &b.b, e);
 	b.b.hits = count_hits(e->samples);
 	b.b.interval_log2 = (uint8_t)c->interval_log2;
-	if (!array_reserve(&c->block, &c->blocks_size, c->blocks, sizeof(*c->block)))
-		return MAYFLY_E_MEMORY;
+	if (!array_reserve(&c->block, &c->blocks_size, c->blocks, sizeof(*c->block))) {
+		c->tables->failed = true;
+		return true;
+	}
 	c->block[c->blocks] = b;
-	return add_event(c, (struct event){.time_us = e->time_us, .block = c->blocks++});
+	add_event(c, (struct event){.time_us = e->time_us, .block = c->blocks++});
+	return true;
 }
 
-static int memtrace_add(struct memtrace_input *c, const struct memtrace_event *e)
+static bool memtrace_add(struct memtrace_input *c, const struct memtrace_event *e)
 {
-	struct path *path;
-	int error = find_path(c, e, &path);
+	struct path *path = find_path(c, e);
 
-	if (error)
-		return error;
+	if (!path)
+		return true;
 	if (e->time_us > TIME_MAX_US || e->time_us < 0)
-		return MAYFLY_E_DAMAGED;
+		return false;
 	if (e->kind == MEMTRACE_ALLOC)
 		return memtrace_add_block(c, path, e);
-	return add_event(c,
-			 (struct event){.time_us = e->time_us,
-					.id = e->id,
-					.block = NO_BLOCK,
-					.thread = path->thread,
-					.change = e->kind == MEMTRACE_PROMOTE ? PROMOTED : FREED});
+	add_event(c, (struct event){.time_us = e->time_us,
+				    .id = e->id,
+				    .block = NO_BLOCK,
+				    .thread = path->thread,
+				    .change = e->kind == MEMTRACE_PROMOTE ? PROMOTED : FREED});
+	return true;
 }
 
 /* ---- which block is promoted or freed ---- */
 
-static size_t memtrace_import_find_id(const struct memtrace_input *c, int64_t id)
+static struct key id_key(int64_t id)
 {
-	size_t at = hash_mix((uint64_t)id) & (c->by_id_size - 1);
-
-	while (c->by_id[at] && c->block[c->by_id[at] - 1].id != id)
-		at = (at + 1) & (c->by_id_size - 1);
-	return at;
+	return (struct key){{1, (uint64_t)id}};
 }
 
 /* If several blocks have one id, the first one is meant. */
-static int resolve_blocks(struct memtrace_input *c)
+static void resolve_blocks(struct memtrace_input *c)
 {
-	c->by_id_size = 256;
-	while (c->by_id_size < c->blocks * 2)
-		c->by_id_size *= 2;
-	c->by_id = calloc(c->by_id_size, sizeof(*c->by_id));
-	if (!c->by_id)
-		return MAYFLY_E_MEMORY;
-	for (size_t i = 0; i < c->events; i++) {
-		size_t at;
+	uint64_t *first = calloc(c->blocks + 1, sizeof(*first));
+	struct interner ids = {0};
+	bool is_new;
 
-		if (c->event[i].change != ALLOCATED)
-			continue;
-		at = memtrace_import_find_id(c, c->block[c->event[i].block].id);
-		if (!c->by_id[at])
-			c->by_id[at] = c->event[i].block + 1;
+	c->tables->failed |= !first;
+	for (size_t i = 0; i < c->blocks && !c->tables->failed; i++) {
+		uint32_t number = interner_add(&ids, id_key(c->block[i].id), &is_new);
+
+		c->tables->failed = number == INTERNER_NONE;
+		if (is_new)
+			first[number] = i;
 	}
-	for (size_t i = 0; i < c->events; i++)
-		if (c->event[i].change != ALLOCATED)
-			c->event[i].block =
-			    c->by_id[memtrace_import_find_id(c, c->event[i].id)] - 1;
-	return 0;
+	for (size_t i = 0; i < c->events && !c->tables->failed; i++) {
+		uint32_t number;
+
+		if (c->event[i].change == ALLOCATED)
+			continue;
+		number = interner_find(&ids, id_key(c->event[i].id));
+		c->event[i].block = number == INTERNER_NONE ? NO_BLOCK : first[number];
+	}
+	interner_free(&ids);
+	free(first);
 }
 
 static int compare_events(const void *a, const void *b)
@@ -361,30 +353,25 @@ static int compare_events(const void *a, const void *b)
 
 /* ---- writing ---- */
 
-static int memtrace_import_write_event(struct memtrace_input *c, struct trace_writer *w,
-				       const struct event *e)
+static int memtrace_import_write_event(struct memtrace_input *c, const struct event *e)
 {
-	struct block *b;
-	int error;
+	struct trace_writer *w = c->in->writer;
+	struct block *b = e->block == NO_BLOCK ? NULL : &c->block[e->block];
 
-	if (e->block == NO_BLOCK) {
+	if (!b || (e->change != ALLOCATED && (!b->written || b->freed))) {
 		c->counts->unmatched++;
 		return 0;
 	}
-	b = &c->block[e->block];
-	if (e->change == ALLOCATED) {
-		error = trace_writer_alloc(w, e->time_us * 1000, &b->b, &b->serial);
+	switch (e->change) {
+	case ALLOCATED:
 		b->written = true;
 		c->counts->blocks++;
-		return error;
-	}
-	if (!b->written || b->freed) {
-		c->counts->unmatched++;
-		return 0;
-	}
-	if (e->change == PROMOTED) {
+		return trace_writer_alloc(w, e->time_us * 1000, &b->b, &b->serial);
+	case PROMOTED:
 		c->counts->promotions++;
 		return trace_writer_promote(w, e->time_us * 1000, b->serial);
+	case FREED:
+		break;
 	}
 	b->freed = true;
 	c->counts->frees++;
@@ -409,7 +396,7 @@ static void settle_weights(struct memtrace_input *c)
 	}
 }
 
-static int memtrace_write_all(struct memtrace_input *c, trace_sink *sink, void *context)
+static void memtrace_write_all(struct memtrace_input *c)
 {
 	struct trace_writer_options options = {
 	    .mode = c->exact ? MAYFLY_EXACT : MAYFLY_SAMPLED,
@@ -417,15 +404,12 @@ static int memtrace_write_all(struct memtrace_input *c, trace_sink *sink, void *
 	    .interval_log2 = c->interval_log2,
 	    .unit_ns = 1000,
 	};
-	struct trace_writer *w = trace_writer_new(&options, c->tables, sink, context);
-	int error = w ? 0 : MAYFLY_E_MEMORY;
 
-	for (size_t i = 0; i < c->events && !error; i++)
-		error = memtrace_import_write_event(c, w, &c->event[i]);
-	if (!error)
-		error = trace_writer_finish(w);
-	trace_writer_free_all(w);
-	return error;
+	c->in->writer = trace_writer_new(&options, c->tables, c->in->sink, c->in->context);
+	if (!c->in->writer)
+		import_fail(c->in, MAYFLY_E_MEMORY);
+	for (size_t i = 0; i < c->events && !c->in->error; i++)
+		import_fail(c->in, memtrace_import_write_event(c, &c->event[i]));
 }
 
 /* "clock was set back by 3600 s in all" or "" */
@@ -439,7 +423,7 @@ static char *set_back_text(char *buffer, size_t size, const struct memtrace_read
 	return buffer;
 }
 
-static int memtrace_describe(struct memtrace_input *c)
+static void memtrace_describe(struct memtrace_input *c)
 {
 	struct memtrace_skipped skipped = memtrace_skipped(c->r);
 	const struct memtrace_info *from = c->info;
@@ -451,29 +435,24 @@ static int memtrace_describe(struct memtrace_input *c)
 		snprintf(unused, sizeof(unused), "; %" PRIu64 " of its packets could not be used",
 			 lost);
 	set_back_text(back, sizeof(back), c->r);
-	if (import_describe(t, c->counts->problem,
-			    "converted from a Memtrace file%s%s%s, version %u, rate %g per "
-			    "word%s%.64s%s%.256s%s%.256s%s",
-			    *back ? " whose " : "", back,
-			    *back ? " (times after that are moved on)" : "", from->version,
-			    from->sample_rate, *from->host ? ", host " : "", from->host,
-			    *from->context ? ", context " : "", from->context,
-			    *from->runtime_parameters ? ", OCAMLRUNPARAM " : "",
-			    from->runtime_parameters, unused))
-		return MAYFLY_E_MEMORY;
+	import_describe(
+	    c->in,
+	    "converted from a Memtrace file%s%s%s, version %u, rate %g per "
+	    "word%s%.64s%s%.256s%s%.256s%s",
+	    *back ? " whose " : "", back, *back ? " (times after that are moved on)" : "",
+	    from->version, from->sample_rate, *from->host ? ", host " : "", from->host,
+	    *from->context ? ", context " : "", from->context,
+	    *from->runtime_parameters ? ", OCAMLRUNPARAM " : "", from->runtime_parameters, unused);
 	t->info.memtrace_version = from->version;
 	t->info.memtrace_domain = from->domain;
-	t->host = recording_string(t, from->host, strlen(from->host));
-	t->runtime_parameters =
-	    recording_string(t, from->runtime_parameters, strlen(from->runtime_parameters));
-	t->context = recording_string(t, from->context, strlen(from->context));
-	t->program = recording_string(t, from->executable, strlen(from->executable));
+	t->host = recording_name(t, from->host);
+	t->runtime_parameters = recording_name(t, from->runtime_parameters);
+	t->context = recording_name(t, from->context);
+	t->program = recording_name(t, from->executable);
 	t->command = malloc(sizeof(*t->command));
-	if (t->host == RECORDING_NONE || t->runtime_parameters == RECORDING_NONE ||
-	    t->context == RECORDING_NONE || t->program == RECORDING_NONE || !t->command)
-		return MAYFLY_E_MEMORY;
-	t->command[0] = t->program;
-	t->command_count = 1;
+	t->failed |= !t->command;
+	if (t->command)
+		t->command[t->command_count++] = t->program;
 	t->info.pid = (uint32_t)from->pid;
 	t->info.absent |=
 	    MAYFLY_ABSENT_TEMPORARY; /* a block is collected some time after its last use */
@@ -488,79 +467,52 @@ static int memtrace_describe(struct memtrace_input *c)
 	t->info.duration_ns = c->last_us * 1000;
 	t->info.ending = MAYFLY_END_UNKNOWN;
 	t->info.complete &= !skipped.truncated;
-	return 0;
-}
-
-static bool is_of_memory(int error)
-{
-	return error == MAYFLY_E_MEMORY || error == MAYFLY_E_TOO_LARGE;
 }
 
 /* Collects events up to the end of the file, or to its damage. */
-static int memtrace_collect(struct memtrace_input *c)
+static void memtrace_collect(struct memtrace_input *c)
 {
 	struct memtrace_event e;
-	int result, error;
+	bool good = true;
+	int result = 1;
 
-	while ((result = memtrace_next(c->r, &e)) == 1) {
-		error = memtrace_add(c, &e);
-		if (is_of_memory(error))
-			return error;
-		if (error) {
-			c->counts->problem = "an event with an impossible number";
-			return 0;
-		}
-	}
-	if (is_of_memory(result))
-		return result;
-	c->counts->problem = memtrace_problem(c->r);
-	return 0;
+	while (good && !import_failed(c->in) && (result = memtrace_next(c->r, &e)) == 1)
+		good = memtrace_add(c, &e);
+	if (result == MAYFLY_E_MEMORY || result == MAYFLY_E_TOO_LARGE)
+		import_fail(c->in, result);
+	else
+		import_problem(c->in, "%s",
+			       good ? memtrace_problem(c->r)
+				    : "an event with an impossible number");
 }
 
-static int memtrace_convert(struct memtrace_input *c, trace_sink *sink, void *context)
-{
-	int error;
-
-	if (c->info->word_size != 32 && c->info->word_size != 64)
-		return MAYFLY_E_DAMAGED;
-	error = memtrace_choose_interval(c);
-	if (!error)
-		error = memtrace_collect(c);
-	if (!error)
-		error = resolve_blocks(c);
-	if (!error && !c->sorted)
-		qsort(c->event, c->events, sizeof(*c->event), compare_events);
-	if (!error)
-		error = memtrace_name_frames(c);
-	settle_weights(c);
-	if (!error)
-		error = memtrace_describe(c);
-	if (!error)
-		error = memtrace_write_all(c, sink, context);
-	return error;
-}
-
-int memtrace_to_trace(struct memtrace_reader *r, trace_sink *sink, void *context,
+void memtrace_convert(struct memtrace_reader *r, struct import *in,
 		      struct memtrace_converted *converted)
 {
 	struct memtrace_input c = {.r = r,
 				   .info = memtrace_info(r),
-				   .tables = recording_new(),
+				   .in = in,
+				   .tables = in->tables,
 				   .counts = converted,
 				   .nodes_max = NODES_FREE + memtrace_size(r) * NODES_PER_BYTE,
 				   .sorted = true};
-	int error;
 
-	*converted = (struct memtrace_converted){.problem = ""};
-	error = c.tables ? memtrace_convert(&c, sink, context) : MAYFLY_E_MEMORY;
+	*converted = (struct memtrace_converted){0};
+	memtrace_choose_interval(&c);
+	memtrace_collect(&c);
+	resolve_blocks(&c);
+	if (!c.sorted)
+		qsort(c.event, c.events, sizeof(*c.event), compare_events);
+	memtrace_name_frames(&c);
+	settle_weights(&c);
+	memtrace_describe(&c);
+	if (!import_failed(in))
+		memtrace_write_all(&c);
 	for (size_t i = 0; i < c.paths; i++)
 		free(c.path[i].node);
 	free(c.path);
 	free(c.block);
 	free(c.event);
-	free(c.by_id);
-	recording_free(c.tables);
-	return error;
 }
 
 /* ---- for the table of importers ---- */
@@ -575,9 +527,7 @@ static void memtrace_append(char *text, size_t size, uint64_t count, const char 
 			 count == 1 ? one : many);
 }
 
-static void report_memtrace(const struct memtrace_reader *r,
-			    const struct memtrace_converted *converted,
-			    struct import_report *report)
+static void report_memtrace(const struct memtrace_reader *r, struct import_report *report)
 {
 	struct memtrace_skipped skipped = memtrace_skipped(r);
 	char *text = report->left_out, back[96];
@@ -589,27 +539,22 @@ static void report_memtrace(const struct memtrace_reader *r,
 			"packets that do not follow the ones before");
 	memtrace_append(text, size, skipped.truncated, "packet that is cut off",
 			"packets that are cut off");
-	snprintf(report->problem, sizeof(report->problem), "%s", converted->problem);
 	if (*set_back_text(back, sizeof(back), r))
 		snprintf(report->repaired, sizeof(report->repaired),
 			 "the program's %s; times after that are moved on", back);
 }
 
-int memtrace_import(const void *data, size_t size, const struct import_options *options,
-		    trace_sink *sink, void *context, struct import_report *report)
+void memtrace_import(struct import *in)
 {
 	struct memtrace_converted converted;
 	struct memtrace_reader *r;
-	int error = memtrace_open(data, size, &r);
 
-	(void)options; /* names are in the file */
-	if (error == MAYFLY_E_VERSION)
-		snprintf(report->problem, sizeof(report->problem),
-			 "made by an unsupported newer version of Memtrace");
-	if (error)
-		return error;
-	error = memtrace_to_trace(r, sink, context, &converted);
-	report_memtrace(r, &converted, report);
+	import_fail(in, memtrace_open(in->data, in->size, &r));
+	if (in->error == MAYFLY_E_VERSION)
+		import_problem(in, "made by an unsupported newer version of Memtrace");
+	if (in->error)
+		return;
+	memtrace_convert(r, in, &converted);
+	report_memtrace(r, &in->report);
 	memtrace_close(r);
-	return error;
 }

@@ -65,13 +65,11 @@ int memtrace_print(const struct memtrace_reader *r, const struct memtrace_event 
 struct memtrace_converted {
 	uint64_t blocks, frees;
 	uint64_t promotions;
-	uint64_t unmatched;  /* promotions and collections of blocks missing in the file */
-	const char *problem; /* if only a part of the file was converted, what is wrong; or "" */
+	uint64_t unmatched; /* promotions and collections of blocks missing in the file */
 };
 
-/* Reads to the end and writes a trace. A damaged file is converted up to the damage: the result is
- * 0 then too, and the trace's note mentions it. */
-int memtrace_to_trace(struct memtrace_reader *r, trace_sink *sink, void *context,
+/* Reads to the end and makes the trace, as memtrace_import() does. */
+void memtrace_convert(struct memtrace_reader *r, struct import *in,
 		      struct memtrace_converted *converted);
 
 #endif

@@ -71,8 +71,8 @@ struct text {
 };
 
 struct pprof_input {
+	struct import *in;
 	struct heap_profile profile;
-	struct import_report *report;
 	const uint8_t *data;
 	size_t size; /* up to the damage, if any */
 
@@ -107,11 +107,10 @@ static uint64_t number_in(const uint8_t *bytes, size_t size, uint32_t wanted)
 	return value;
 }
 
-static int add_item(struct pprof_input *c, struct items *items, const struct protobuf_field *f)
+static void add_item(struct pprof_input *c, struct items *items, const struct protobuf_field *f)
 {
-	return BUDGET_APPEND(
-	    &c->profile.budget, items->item, items->count, items->room,
-	    (struct item){number_in(f->bytes, f->size, 1), f->bytes, f->size, NONE});
+	IMPORT_APPEND(c->in, items->item, items->count, items->room,
+		      (struct item){number_in(f->bytes, f->size, 1), f->bytes, f->size, NONE});
 }
 
 static int compare_item(const void *a, const void *b)
@@ -143,9 +142,8 @@ static uint32_t pprof_intern(struct pprof_input *c, uint64_t number)
 {
 	if (number >= c->strings)
 		return 0;
-	if (budget_spend(&c->profile.budget, c->string[number].size / 16 + 1))
-		return NONE;
-	return recording_string(c->profile.tables, (const char *)c->string[number].bytes,
+	import_spend(c->in, c->string[number].size / 16 + 1);
+	return recording_string(c->in->tables, (const char *)c->string[number].bytes,
 				c->string[number].size);
 }
 
@@ -158,50 +156,50 @@ static int take_comment(void *context, uint64_t value)
 	return 0;
 }
 
-static int take_table(struct pprof_input *c, const struct protobuf_field *f)
+static void take_table(struct pprof_input *c, const struct protobuf_field *f)
 {
 	if (f->number == PROFILE_COMMENT) {
 		protobuf_numbers(f, take_comment, c);
-		return 0;
+		return;
 	}
 	if (!f->bytes) {
 		if (f->number <= PROFILE_LAST)
 			c->fact[f->number] = f->value;
-		return 0;
+		return;
 	}
 	switch (f->number) {
 	case PROFILE_SAMPLE_TYPE:
-		return BUDGET_APPEND(&c->profile.budget, c->type, c->types, c->type_room,
-				     number_in(f->bytes, f->size, VALUE_TYPE));
+		IMPORT_APPEND(c->in, c->type, c->types, c->type_room,
+			      number_in(f->bytes, f->size, VALUE_TYPE));
+		break;
 	case PROFILE_MAPPING:
 	case PROFILE_LOCATION:
 	case PROFILE_FUNCTION:
-		return add_item(c, &c->table[f->number], f);
+		add_item(c, &c->table[f->number], f);
+		break;
 	case PROFILE_STRING:
-		return BUDGET_APPEND(&c->profile.budget, c->string, c->strings, c->string_room,
-				     (struct text){f->bytes, f->size});
+		IMPORT_APPEND(c->in, c->string, c->strings, c->string_room,
+			      (struct text){f->bytes, f->size});
+		break;
 	case PROFILE_PERIOD_TYPE:
 		c->period_unit = number_in(f->bytes, f->size, VALUE_UNIT);
-		return 0;
+		break;
 	}
-	return 0;
 }
 
-static int read_tables(struct pprof_input *c)
+static void read_tables(struct pprof_input *c)
 {
 	struct protobuf in = protobuf_begin(c->data, c->size);
 	struct protobuf_field f;
-	int error = 0;
 
-	while (!error && protobuf_next(&in, &f))
-		error = take_table(c, &f);
-	if (in.bad && !*c->report->problem)
-		snprintf(c->report->problem, sizeof(c->report->problem), "cut off");
+	while (!import_failed(c->in) && protobuf_next(&in, &f))
+		take_table(c, &f);
+	if (in.bad)
+		import_problem(c->in, "cut off");
 	for (int i = PROFILE_MAPPING; i <= PROFILE_FUNCTION; i++)
 		if (c->table[i].count)
 			qsort(c->table[i].item, c->table[i].count, sizeof(struct item),
 			      compare_item);
-	return error;
 }
 
 /* ---- places ---- */
@@ -229,40 +227,30 @@ static void set_build_id(struct recording_module *m, const struct text *text)
 	m->build_id_length = (uint32_t)(text->size / 2);
 }
 
-static int pprof_find_module(struct pprof_input *c, uint64_t id, uint32_t *module)
+static uint32_t pprof_find_module(struct pprof_input *c, uint64_t id)
 {
 	struct item *item = id ? pprof_find(&c->table[PROFILE_MAPPING], id) : NULL;
 	struct recording_module m = {.to_ns = INT64_MAX};
 	uint64_t offset, build_id;
 
-	*module = NONE;
-	if (!item)
-		return 0;
-	if (item->made == NONE) {
-		m.start = number_in(item->bytes, item->size, MAPPING_START);
-		m.end = number_in(item->bytes, item->size, MAPPING_LIMIT);
-		offset = number_in(item->bytes, item->size, MAPPING_OFFSET);
-		m.path = pprof_intern(c, number_in(item->bytes, item->size, MAPPING_FILENAME));
-		build_id = number_in(item->bytes, item->size, MAPPING_BUILD_ID);
-		if (m.path == NONE)
-			return MAYFLY_E_MEMORY;
-		if (m.end < m.start)
-			m.end = m.start;
-		m.bias = m.start < FIXED_BELOW || m.start < offset ? 0 : m.start - offset;
-		if (build_id < c->strings)
-			set_build_id(&m, &c->string[build_id]);
-		if (budget_spend(&c->profile.budget, 512))
-			return MAYFLY_E_TOO_LARGE;
-		item->made = recording_module(c->profile.tables, &m);
-		if (item->made == NONE)
-			return MAYFLY_E_MEMORY;
-	}
-	*module = item->made;
-	return 0;
+	if (!item || item->made != NONE)
+		return item ? item->made : NONE;
+	m.start = number_in(item->bytes, item->size, MAPPING_START);
+	m.end = number_in(item->bytes, item->size, MAPPING_LIMIT);
+	offset = number_in(item->bytes, item->size, MAPPING_OFFSET);
+	m.path = pprof_intern(c, number_in(item->bytes, item->size, MAPPING_FILENAME));
+	build_id = number_in(item->bytes, item->size, MAPPING_BUILD_ID);
+	if (m.end < m.start)
+		m.end = m.start;
+	m.bias = m.start < FIXED_BELOW || m.start < offset ? 0 : m.start - offset;
+	if (build_id < c->strings)
+		set_build_id(&m, &c->string[build_id]);
+	import_spend(c->in, 512);
+	return item->made = recording_module(c->in->tables, &m);
 }
 
 /* Adds one function of a place. */
-static int pprof_add_line(struct pprof_input *c, const struct protobuf_field *f, uint32_t frame)
+static void pprof_add_line(struct pprof_input *c, const struct protobuf_field *f, uint32_t frame)
 {
 	uint64_t id = number_in(f->bytes, f->size, LINE_FUNCTION);
 	uint64_t line = number_in(f->bytes, f->size, LINE_LINE);
@@ -275,53 +263,43 @@ static int pprof_add_line(struct pprof_input *c, const struct protobuf_field *f,
 		place.file =
 		    pprof_intern(c, number_in(function->bytes, function->size, FUNCTION_FILENAME));
 	}
-	if (place.function == NONE || place.file == NONE || budget_spend(&c->profile.budget, 64))
-		return MAYFLY_E_TOO_LARGE;
-	return import_function(c->profile.tables, frame, &place);
+	import_spend(c->in, 64);
+	import_function(c->in->tables, frame, &place);
 }
 
-static int pprof_name_frame(struct pprof_input *c, const struct item *location, uint32_t frame)
+static void pprof_name_frame(struct pprof_input *c, const struct item *location, uint32_t frame)
 {
-	struct recording *t = c->profile.tables;
+	struct recording *t = c->in->tables;
 	struct recording_frame *made = &t->frame[frame];
 	struct protobuf in = protobuf_begin(location->bytes, location->size);
 	struct protobuf_field f;
-	int error = 0;
 
-	while (!error && protobuf_next(&in, &f))
+	while (!import_failed(c->in) && protobuf_next(&in, &f))
 		if (f.number == 4 && f.bytes)
-			error = pprof_add_line(c, &f, frame);
+			pprof_add_line(c, &f, frame);
 	/* A line without a function is useless. */
 	if (made->locations == 1 && !t->location[made->first_location].function)
 		made->first_location = made->locations = 0;
-	return error;
 }
 
 /* Some writers have no addresses, or several places at one: such places get unused addresses. */
-static int pprof_make_frame(struct pprof_input *c, struct item *location)
+static void pprof_make_frame(struct pprof_input *c, struct item *location)
 {
-	struct recording *t = c->profile.tables;
+	struct recording *t = c->in->tables;
 	uint64_t address = number_in(location->bytes, location->size, LOCATION_ADDRESS);
 	uint64_t number = (uint64_t)(location - c->table[PROFILE_LOCATION].item);
 	size_t before = t->frames;
-	uint32_t module, frame = NONE;
-	int error = pprof_find_module(
-	    c, number_in(location->bytes, location->size, LOCATION_MAPPING), &module);
+	uint32_t module =
+	    pprof_find_module(c, number_in(location->bytes, location->size, LOCATION_MAPPING));
 
-	if (!error)
-		error = budget_spend(&c->profile.budget, 96);
-	if (error)
-		return error;
+	import_spend(c->in, 96);
 	if (module != NONE && address)
 		address -= t->module[module].bias;
 	if (address)
-		frame = recording_frame(t, MAYFLY_FRAME_CODE, module, address);
+		location->made = recording_frame(t, MAYFLY_FRAME_CODE, module, address);
 	if (!address || t->frames == before)
-		frame = recording_frame(t, MAYFLY_FRAME_CODE, module, UINT64_MAX - number);
-	if (frame == NONE)
-		return MAYFLY_E_MEMORY;
-	location->made = frame;
-	return pprof_name_frame(c, location, frame);
+		location->made = recording_frame(t, MAYFLY_FRAME_CODE, module, UINT64_MAX - number);
+	pprof_name_frame(c, location, location->made);
 }
 
 /* ---- samples ---- */
@@ -330,12 +308,13 @@ static int take_location(void *context, uint64_t id)
 {
 	struct pprof_input *c = context;
 	struct item *location = pprof_find(&c->table[PROFILE_LOCATION], id);
-	int error;
 
 	if (!location)
 		return MAYFLY_E_DAMAGED;
-	error = location->made == NONE ? pprof_make_frame(c, location) : 0;
-	return error ? error : heap_profile_frame(&c->profile, location->made);
+	if (location->made == NONE)
+		pprof_make_frame(c, location);
+	heap_profile_frame(&c->profile, location->made);
+	return 0;
 }
 
 static int take_value(void *context, uint64_t value)
@@ -370,73 +349,72 @@ static void leave_out_negative(struct pprof_input *c, struct heap_figures *f)
 	c->kept[ALL_BYTES] += (double)f->all_bytes;
 }
 
-static int pprof_add_row(struct pprof_input *c)
+static void pprof_add_row(struct pprof_input *c)
 {
 	struct heap_figures f = {value_of(c, LIVE), value_of(c, LIVE_BYTES), value_of(c, ALL),
 				 value_of(c, ALL_BYTES)};
 
 	leave_out_negative(c, &f);
-	if (!f.live && !f.live_bytes && !f.all && !f.all_bytes) {
+	if (!f.live && !f.live_bytes && !f.all && !f.all_bytes)
 		c->profile.frames = c->profile.row_first;
-		return 0;
-	}
-	return heap_profile_row(&c->profile, &f);
+	else
+		heap_profile_row(&c->profile, &f);
 }
 
-static int take_sample(struct pprof_input *c, const struct protobuf_field *sample)
+/* False: it is damaged. */
+static bool take_sample(struct pprof_input *c, const struct protobuf_field *sample)
 {
 	struct protobuf in = protobuf_begin(sample->bytes, sample->size);
 	struct protobuf_field f;
-	int error = 0;
+	bool good = true;
 
 	c->values = 0;
 	memset(c->value, 0, c->types * sizeof(*c->value));
-	while (!error && protobuf_next(&in, &f)) {
+	while (good && protobuf_next(&in, &f)) {
 		if (f.number == SAMPLE_LOCATION)
-			error = protobuf_numbers(&f, take_location, c);
+			good = !protobuf_numbers(&f, take_location, c);
 		else if (f.number == SAMPLE_VALUE)
-			error = protobuf_numbers(&f, take_value, c);
+			good = !protobuf_numbers(&f, take_value, c);
 	}
-	if (!error && in.bad)
-		error = MAYFLY_E_DAMAGED;
-	return error ? error : pprof_add_row(c);
+	if (!good || in.bad)
+		return false;
+	pprof_add_row(c);
+	return true;
 }
 
-static int read_samples(struct pprof_input *c)
+static void read_samples(struct pprof_input *c)
 {
 	struct protobuf in = protobuf_begin(c->data, c->size);
 	struct protobuf_field f;
-	int error = 0;
+	bool good = true;
 
 	c->value = calloc(c->types, sizeof(*c->value));
 	if (!c->value)
-		return MAYFLY_E_MEMORY;
-	while (!error && protobuf_next(&in, &f))
+		import_fail(c->in, MAYFLY_E_MEMORY);
+	while (good && !import_failed(c->in) && protobuf_next(&in, &f))
 		if (f.number == PROFILE_SAMPLE && f.bytes)
-			error = take_sample(c, &f);
-	if (error != MAYFLY_E_MEMORY && error != MAYFLY_E_TOO_LARGE && error) {
-		if (!*c->report->problem)
-			snprintf(c->report->problem, sizeof(c->report->problem),
-				 "a sample with an unknown location");
-		c->profile.frames = c->profile.row_first;
-		error = 0;
-	}
-	return error;
+			good = take_sample(c, &f);
+	if (good)
+		return;
+	import_problem(c->in, "a sample with an unknown location");
+	c->profile.frames = c->profile.row_first;
 }
 
 /* ---- the kind of profile ---- */
 
 /* Names the values of a profile that is not of memory in the report. */
-static int say_not_of_memory(struct pprof_input *c)
+static void say_not_of_memory(struct pprof_input *c)
 {
-	char *text = c->report->problem;
-	size_t size = sizeof(c->report->problem), used;
+	char *text = c->in->report.problem;
+	size_t size = sizeof(c->in->report.problem), used;
 
 	/* If the file was cut off, the names may be in the missing part. */
 	if (*text || c->strings <= 1) {
 		snprintf(text, size, "cut off before the names of its values; create it again");
-		return MAYFLY_E_DAMAGED;
+		import_fail(c->in, MAYFLY_E_DAMAGED);
+		return;
 	}
+	import_fail(c->in, MAYFLY_E_ABSENT);
 	snprintf(text, size, "but not a heap profile; its values are");
 	for (size_t i = 0; i < c->types && i < 8; i++) {
 		const struct text *name = c->type[i] < c->strings ? &c->string[c->type[i]] : NULL;
@@ -446,10 +424,9 @@ static int say_not_of_memory(struct pprof_input *c)
 			snprintf(text + used, size - used, "%s %.*s", i ? "," : "", (int)name->size,
 				 (const char *)name->bytes);
 	}
-	return MAYFLY_E_ABSENT;
 }
 
-static int choose_columns(struct pprof_input *c)
+static void choose_columns(struct pprof_input *c)
 {
 	for (int k = 0; k < KINDS; k++)
 		c->column[k] = -1;
@@ -459,7 +436,7 @@ static int choose_columns(struct pprof_input *c)
 			    c->column[value_names[n].kind] < 0)
 				c->column[value_names[n].kind] = (int)i;
 	if (c->column[LIVE_BYTES] < 0 && c->column[ALL_BYTES] < 0)
-		return say_not_of_memory(c);
+		say_not_of_memory(c);
 	if (c->column[LIVE_BYTES] < 0)
 		c->profile.absent |= MAYFLY_ABSENT_LIVE;
 	if (c->column[ALL_BYTES] < 0)
@@ -467,7 +444,6 @@ static int choose_columns(struct pprof_input *c)
 	if ((c->column[LIVE_BYTES] >= 0 && c->column[LIVE] < 0) ||
 	    (c->column[ALL_BYTES] >= 0 && c->column[ALL] < 0))
 		c->profile.absent |= MAYFLY_ABSENT_BLOCKS;
-	return 0;
 }
 
 /* NULL: there is none, or it cannot be followed, which the report says then. */
@@ -484,8 +460,8 @@ static struct expression *read_expression(struct pprof_input *c, const char *fie
 		     (const char *)c->string[number].bytes) < 0)
 		return NULL;
 	e = expression_new(text, &why);
-	if (!e && !*c->report->left_out)
-		snprintf(c->report->left_out, sizeof(c->report->left_out),
+	if (!e && !*c->in->report.left_out)
+		snprintf(c->in->report.left_out, sizeof(c->in->report.left_out),
 			 "its %s, which cannot be used as a regular expression: %s", field, why);
 	free(text);
 	return e;
@@ -513,8 +489,8 @@ static void say_negative(struct pprof_input *c)
 		int kind;
 		const char *name;
 	} sums[] = {{LIVE_BYTES, "live"}, {ALL_BYTES, "allocated"}};
-	char *out = c->report->left_out;
-	size_t room = sizeof(c->report->left_out), n;
+	char *out = c->in->report.left_out;
+	size_t room = sizeof(c->in->report.left_out), n;
 
 	n = (size_t)snprintf(out, room,
 			     "%" PRIu64
@@ -527,9 +503,9 @@ static void say_negative(struct pprof_input *c)
 			    sums[i].name, c->net[sums[i].kind], c->kept[sums[i].kind]);
 }
 
-static int pprof_describe(struct pprof_input *c)
+static void pprof_describe(struct pprof_input *c)
 {
-	struct recording *t = c->profile.tables;
+	struct recording *t = c->in->tables;
 	uint64_t period = c->fact[PROFILE_PERIOD];
 	bool known = c->comment && c->comment < c->strings;
 	const struct text none = {(const uint8_t *)"", 0}, *comment = &none;
@@ -538,11 +514,10 @@ static int pprof_describe(struct pprof_input *c)
 		comment = &c->string[c->comment];
 	if (c->negative)
 		say_negative(c);
-	if (import_describe(t, c->report->problem, "converted from a pprof heap profile%s%.*s%s%s",
-			    known ? ", comment " : "", comment->size < 256 ? (int)comment->size : 0,
-			    (const char *)comment->bytes, c->negative ? "; left out " : "",
-			    c->report->left_out))
-		return MAYFLY_E_MEMORY;
+	import_describe(c->in, "converted from a pprof heap profile%s%.*s%s%s",
+			known ? ", comment " : "", comment->size < 256 ? (int)comment->size : 0,
+			(const char *)comment->bytes, c->negative ? "; left out " : "",
+			c->in->report.left_out);
 	c->profile.absent |= MAYFLY_ABSENT_COMMAND;
 	if ((int64_t)c->fact[PROFILE_TIME_NANOS] > 0)
 		t->info.start_real_ns = (int64_t)c->fact[PROFILE_TIME_NANOS];
@@ -553,68 +528,50 @@ static int pprof_describe(struct pprof_input *c)
 		period = 0;
 	if (period != 1)
 		c->profile.interval = period ? period : 1;
-	return 0;
 }
 
-static int pprof_import_convert(struct pprof_input *c)
-{
-	int error = read_tables(c);
-
-	if (!error)
-		error = choose_columns(c);
-	if (!error)
-		error = read_samples(c);
-	return error ? error : pprof_describe(c);
-}
-
-static int write_out(struct pprof_input *c, const struct import_options *options, trace_sink *sink,
-		     void *context)
+static void write_out(struct pprof_input *c)
 {
 	struct expression *drop = read_expression(c, "drop_frames", c->fact[PROFILE_DROP_FRAMES]);
 	struct expression *keep =
 	    drop ? read_expression(c, "keep_frames", c->fact[PROFILE_KEEP_FRAMES]) : NULL;
 	const struct expression *both[2] = {drop, keep};
-	int error;
 
 	if (drop) {
 		c->profile.is_cut = is_dropped;
 		c->profile.cut_context = both;
 	}
-	error = heap_profile_write(&c->profile, options, sink, context);
+	heap_profile_write(&c->profile);
 	expression_free(drop);
 	expression_free(keep);
-	return error;
 }
 
-static void free_all(struct pprof_input *c)
+void pprof_import(struct import *in)
 {
-	heap_profile_end(&c->profile);
-	free(c->string);
-	for (int i = PROFILE_MAPPING; i <= PROFILE_FUNCTION; i++)
-		free(c->table[i].item);
-	free(c->type);
-	free(c->value);
-}
-
-int pprof_import(const void *data, size_t size, const struct import_options *options,
-		 trace_sink *sink, void *context, struct import_report *report)
-{
-	struct pprof_input c = {.report = report};
+	struct pprof_input c = {.in = in};
 	const char *problem;
 	uint8_t *plain;
-	int error =
-	    packed_all(data, size, PLAIN_FREE + size * PLAIN_PER_BYTE, &plain, &c.size, &problem);
 
-	if (error)
-		return error;
-	snprintf(report->problem, sizeof(report->problem), "%s", problem);
+	import_fail(in, packed_all(in->data, in->size, PLAIN_FREE + in->size * PLAIN_PER_BYTE,
+				   &plain, &c.size, &problem));
+	if (in->error)
+		return;
+	import_problem(in, "%s", problem);
 	c.data = plain;
-	error = heap_profile_begin(&c.profile, size) ? pprof_import_convert(&c) : MAYFLY_E_MEMORY;
-	if (!error)
-		error = write_out(&c, options, sink, context);
-	free_all(&c);
+	heap_profile_begin(&c.profile, in);
+	read_tables(&c);
+	choose_columns(&c);
+	read_samples(&c);
+	pprof_describe(&c);
+	if (!import_failed(in))
+		write_out(&c);
+	heap_profile_end(&c.profile);
+	free(c.string);
+	for (int i = PROFILE_MAPPING; i <= PROFILE_FUNCTION; i++)
+		free(c.table[i].item);
+	free(c.type);
+	free(c.value);
 	free(plain);
-	return error;
 }
 
 /* Whether it can be a value type: a message of one or two small numbers. */

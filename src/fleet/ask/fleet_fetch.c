@@ -50,6 +50,7 @@ struct fetch {
 	double processes; /* that the sums are divided by: 1, or all */
 	/* Sums over all stacks; choice: the standard error from choosing processes. */
 	double bytes[ERROR_SUMS], variance[ERROR_SUMS], choice[ERROR_SUMS];
+	struct import in;
 	struct heap_profile profile;
 	struct fleet_windows windows;
 	struct fleet_steps steps;
@@ -103,14 +104,14 @@ static uint32_t module_of(struct fetch *f, uint32_t path)
 
 	if (!path || number == INTERNER_NONE)
 		return RECORDING_NONE;
-	return new ? recording_module(f->profile.tables, &fresh) : number;
+	return new ? recording_module(f->in.tables, &fresh) : number;
 }
 
 /* Frames that have a name need an address of their own only to differ. */
 static bool take_frame(void *context, struct row_binary *r)
 {
 	struct fetch *f = context;
-	struct recording *t = f->profile.tables;
+	struct recording *t = f->in.tables;
 	uint32_t number = interner_find(&f->frames, (struct key){{row_binary_fixed(r, 8)}});
 	struct recording_location place = {0};
 	uint32_t module, frame;
@@ -126,9 +127,9 @@ static bool take_frame(void *context, struct row_binary *r)
 	frame = recording_frame(t, MAYFLY_FRAME_CODE, module,
 				place.function ? (uint64_t)1 << 62 | number : address);
 	f->frame[number] = frame;
-	if (frame == RECORDING_NONE || (place.function && import_function(t, frame, &place)))
-		return clickhouse_no_memory(f->c);
-	return true;
+	if (place.function)
+		import_function(t, frame, &place);
+	return !t->failed || clickhouse_no_memory(f->c);
 }
 
 static bool fetch_frames(struct fetch *f)
@@ -403,7 +404,8 @@ static bool add_point(struct fetch *f, uint32_t step, const struct sum *sums, ui
 
 	*all += point.all;
 	*all_bytes += point.all_bytes;
-	return !heap_profile_point(&f->profile, &point) || clickhouse_no_memory(f->c);
+	heap_profile_point(&f->profile, &point);
+	return !import_failed(&f->in) || clickhouse_no_memory(f->c);
 }
 
 /* The steps of a stack; sums: up to the last step. */
@@ -433,8 +435,8 @@ static bool add_stack(struct fetch *f, const struct stack *stack)
 	for (size_t i = 0; i < stack->depth; i++) {
 		uint32_t frame = f->frame[f->path[stack->first + i]];
 
-		if (frame != RECORDING_NONE && heap_profile_frame(&f->profile, frame))
-			return clickhouse_no_memory(f->c);
+		if (frame != RECORDING_NONE)
+			heap_profile_frame(&f->profile, frame);
 	}
 	if (!add_points(f, stack, sums))
 		return false;
@@ -445,7 +447,8 @@ static bool add_stack(struct fetch *f, const struct stack *stack)
 		f->variance[i] += stack->error[i].bytes_variance;
 		f->choice[i] += stack->error[i].choice_bytes;
 	}
-	return !heap_profile_row(&f->profile, &figures) || clickhouse_no_memory(f->c);
+	heap_profile_row(&f->profile, &figures);
+	return !import_failed(&f->in) || clickhouse_no_memory(f->c);
 }
 
 static bool add_stacks(struct fetch *f)
@@ -466,7 +469,7 @@ static double within(const struct fetch *f, enum trace_error_sum of)
 static bool describe(struct fetch *f, const char *name)
 {
 	const struct fleet_windows *w = &f->windows;
-	struct recording *t = f->profile.tables;
+	struct recording *t = f->in.tables;
 
 	if (!w->exact || f->chosen) {
 		double interval = (double)w->interval / (f->chosen ? w->share : 1) / f->processes;
@@ -477,17 +480,17 @@ static bool describe(struct fetch *f, const char *name)
 	}
 	t->info.start_real_ns = f->steps.count ? f->steps.begin_ns : w->begin_ns;
 	t->info.duration_ns = f->steps.count * f->steps.length_ns;
-	t->program = recording_string(t, name, strlen(name));
-	return !import_describe(
-		   t, "",
-		   "the %s of %llu process%s of %llu host%s: allocated %.4g MiB ±%.2g, live at "
-		   "%s %.4g MiB ±%.2g",
-		   f->processes == 1 ? "sum" : "mean", w->processes, w->processes == 1 ? "" : "es",
-		   w->hosts, w->hosts == 1 ? "" : "s", f->bytes[ERROR_ALLOCATED] / 0x1p20,
-		   within(f, ERROR_ALLOCATED) / 0x1p20,
-		   f->steps.count ? "the end of the time" : "their ends",
-		   f->bytes[ERROR_LIVE] / 0x1p20, within(f, ERROR_LIVE) / 0x1p20) ||
-	       clickhouse_no_memory(f->c);
+	t->program = recording_name(t, name);
+	import_describe(
+	    &f->in,
+	    "the %s of %llu process%s of %llu host%s: allocated %.4g MiB ±%.2g, live at "
+	    "%s %.4g MiB ±%.2g",
+	    f->processes == 1 ? "sum" : "mean", w->processes, w->processes == 1 ? "" : "es",
+	    w->hosts, w->hosts == 1 ? "" : "s", f->bytes[ERROR_ALLOCATED] / 0x1p20,
+	    within(f, ERROR_ALLOCATED) / 0x1p20,
+	    f->steps.count ? "the end of the time" : "their ends", f->bytes[ERROR_LIVE] / 0x1p20,
+	    within(f, ERROR_LIVE) / 0x1p20);
+	return !t->failed || clickhouse_no_memory(f->c);
 }
 
 static void end(struct fetch *f)
@@ -523,14 +526,19 @@ static bool fetch_all(struct fetch *f, const struct fleet_filter *filter)
 static bool fetch_once(struct fetch *f, const char *name, const struct fleet_filter *filter,
 		       trace_sink *sink, void *context)
 {
-	struct import_options options = {0};
-	int error = 0;
-	bool good = heap_profile_begin(&f->profile, (size_t)1 << 30) || clickhouse_no_memory(f->c);
+	bool good;
+	int error;
 
+	f->in = (struct import){.size = (size_t)1 << 30, .sink = sink, .context = context};
+	import_begin(&f->in);
+	good = !f->in.error || clickhouse_no_memory(f->c);
+	if (good)
+		heap_profile_begin(&f->profile, &f->in);
 	good = good && fetch_all(f, filter) && add_stacks(f) && describe(f, name);
 	if (good)
-		error = heap_profile_write(&f->profile, &options, sink, context);
-	if (error)
+		heap_profile_write(&f->profile);
+	error = import_end(&f->in);
+	if (good && error)
 		good = clickhouse_fail(f->c, "%s",
 				       mayfly_error_text(error < 0 ? error : MAYFLY_E_MEMORY));
 	end(f);

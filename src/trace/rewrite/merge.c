@@ -325,16 +325,11 @@ static bool merge_commands(struct recording *r, const struct mayfly_info *info)
 	if (!command)
 		return false;
 	r->command = command;
-	for (size_t i = 0; i < info->command_count; i++) {
-		const char *text = info->command[i];
-
-		command[i] = recording_string(r, text, strlen(text));
-		if (command[i] == RECORDING_NONE)
-			return false;
-	}
+	for (size_t i = 0; i < info->command_count; i++)
+		command[i] = recording_name(r, info->command[i]);
 	r->command_count = info->command_count;
-	r->program = recording_string(r, info->program, strlen(info->program));
-	return r->program != RECORDING_NONE;
+	r->program = recording_name(r, info->program);
+	return !r->failed;
 }
 
 static bool command_stays(const struct recording *r, const struct mayfly_info *info)
@@ -693,17 +688,15 @@ static void settle_times(struct trace_merge *m)
 	m->info.duration_ns = m->end_ns - first;
 }
 
-static bool settle_names(struct trace_merge *m)
+static void settle_names(struct trace_merge *m)
 {
-	static const char several[] = "several programs";
 	struct recording *r = m->tables.r;
 
 	if (m->same_command)
-		return true;
+		return;
 	r->command_count = m->same_program && r->command_count ? 1 : 0;
 	if (!m->same_program)
-		r->program = recording_string(r, several, strlen(several));
-	return r->program != RECORDING_NONE;
+		r->program = recording_name(r, "several programs");
 }
 
 static int level_for(const struct trace_merge *m, uint64_t blocks)
@@ -738,9 +731,8 @@ int trace_merge_write(struct trace_merge *m, const char *note, trace_sink *sink,
 		options.mode = MAYFLY_SAMPLED;
 	options.level = level_for(m, blocks);
 	settle_times(m);
-	m->tables.r->note = recording_string(m->tables.r, note, strlen(note));
-	if (!settle_names(m) || m->tables.r->note == RECORDING_NONE)
-		return MAYFLY_E_MEMORY;
+	m->tables.r->note = recording_name(m->tables.r, note);
+	settle_names(m);
 	m->tables.r->info = m->info;
 	w = trace_writer_new(&options, m->tables.r, sink, context);
 	error = w ? write_merged(m, w) : MAYFLY_E_MEMORY;

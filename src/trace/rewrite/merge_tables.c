@@ -37,6 +37,15 @@ void merge_map_free(struct merge_map *map)
 	*map = (struct merge_map){0};
 }
 
+/* The number of a key; t->r->failed: there is none. */
+static uint32_t number_of(struct merge_tables *t, struct interner *n, struct key key, bool *fresh)
+{
+	uint32_t number = interner_add(n, key, fresh);
+
+	t->r->failed |= number == INTERNER_NONE;
+	return number;
+}
+
 /* ---- strings ---- */
 
 /* Each text is in a trace only once, so most are recognised by their address. */
@@ -47,15 +56,14 @@ static uint32_t merge_string(struct merge_tables *t, struct merge_map *map, cons
 
 	if (!*text)
 		return 0;
-	number = interner_add(&map->texts, (struct key){{(uintptr_t)text, 0, 0, 0}}, &fresh);
-	if (number == INTERNER_NONE)
-		return RECORDING_NONE;
-	if (fresh) {
-		if (!array_reserve(&map->string, &map->string_room, number, sizeof(*map->string)))
-			return RECORDING_NONE;
-		map->string[number] = recording_string(t->r, text, strlen(text));
+	number = number_of(t, &map->texts, (struct key){{(uintptr_t)text, 0, 0, 0}}, &fresh);
+	if (!fresh)
+		return t->r->failed ? 0 : map->string[number];
+	if (!array_reserve(&map->string, &map->string_room, number, sizeof(*map->string))) {
+		t->r->failed = true;
+		return 0;
 	}
-	return map->string[number];
+	return map->string[number] = recording_name(t->r, text);
 }
 
 /* ---- modules ---- */
@@ -71,15 +79,12 @@ static struct key module_key(uint32_t path, const struct mayfly_module *m)
 
 static uint32_t merge_module(struct merge_tables *t, const struct mayfly_module *m)
 {
-	struct recording_module copy;
+	struct recording_module copy = recording_copy_module(t->r, m);
 	bool fresh;
-	uint32_t number;
+	uint32_t number = number_of(t, &t->modules, module_key(copy.path, m), &fresh);
 
-	if (!recording_copy_module(t->r, m, &copy))
-		return RECORDING_NONE;
-	number = interner_add(&t->modules, module_key(copy.path, m), &fresh);
-	if (number == INTERNER_NONE || fresh)
-		return number == INTERNER_NONE ? RECORDING_NONE : recording_module(t->r, &copy);
+	if (t->r->failed || fresh)
+		return recording_module(t->r, &copy);
 	if (t->r->module[number].from_ns > m->from_ns)
 		t->r->module[number].from_ns = m->from_ns;
 	if (t->r->module[number].to_ns < m->to_ns)
@@ -87,48 +92,49 @@ static uint32_t merge_module(struct merge_tables *t, const struct mayfly_module 
 	return number;
 }
 
-static bool add_modules(struct merge_tables *t, struct merge_map *map,
+/* An array with an item for each row of a table; t->r->failed: there is none. */
+static uint32_t *new_map(struct merge_tables *t, size_t rows)
+{
+	uint32_t *map = calloc(rows + 1, sizeof(*map));
+
+	t->r->failed |= !map;
+	return map;
+}
+
+static void add_modules(struct merge_tables *t, struct merge_map *map,
 			const struct mayfly_trace *trace)
 {
-	map->module = malloc((trace->info.modules + 1) * sizeof(*map->module));
-	for (size_t i = 0; map->module && i < trace->info.modules; i++) {
+	map->module = new_map(t, trace->info.modules);
+	for (size_t i = 0; !t->r->failed && i < trace->info.modules; i++)
 		map->module[i] = merge_module(t, &trace->module[i]);
-		if (map->module[i] == RECORDING_NONE)
-			return false;
-	}
-	return map->module != NULL;
 }
 
 /* ---- threads ---- */
 
 /* The ordinal of a thread among those of its name; without a name, its number in the process. */
-static uint32_t ordinal(struct interner *seen, uint32_t *count, uint32_t name, uint32_t tid)
+static uint32_t ordinal(struct merge_tables *t, struct interner *seen, uint32_t *count,
+			uint32_t name, uint32_t tid)
 {
 	bool fresh;
 	uint32_t number;
 
 	if (!name)
 		return tid;
-	number = interner_add(seen, (struct key){{name, 0, 0, 0}}, &fresh);
-	if (number == INTERNER_NONE)
-		return RECORDING_NONE;
-	if (fresh)
-		count[number] = 0;
-	return count[number]++;
+	number = number_of(t, seen, (struct key){{name, 0, 0, 0}}, &fresh);
+	return t->r->failed ? 0 : count[number]++;
 }
 
 /* A thread of the trace, in the row of the first thread of its name and ordinal. */
 static uint32_t merge_thread(struct merge_tables *t, uint32_t name, uint32_t nth, uint32_t tid)
 {
-	uint32_t thread = recording_thread(t->r, tid, name), number;
+	uint32_t thread = recording_thread(t->r, tid, name);
 	bool fresh;
+	uint32_t number = number_of(t, &t->rows, (struct key){{name, nth, 0, 0}}, &fresh);
 
-	if (name == RECORDING_NONE || thread == RECORDING_NONE)
-		return RECORDING_NONE;
-	number = interner_add(&t->rows, (struct key){{name, nth, 0, 0}}, &fresh);
-	if (number == INTERNER_NONE ||
-	    !array_reserve(&t->row, &t->row_room, number, sizeof(*t->row)))
-		return RECORDING_NONE;
+	if (t->r->failed || !array_reserve(&t->row, &t->row_room, number, sizeof(*t->row))) {
+		t->r->failed = true;
+		return 0;
+	}
 	if (fresh)
 		t->row[number] = thread;
 	t->r->thread[thread].row = t->row[number];
@@ -141,36 +147,30 @@ static uint32_t same_row(struct merge_tables *t, const struct merge_map *map,
 {
 	uint32_t number = recording_thread(t->r, thread->tid, name);
 
-	if (name == RECORDING_NONE || number == RECORDING_NONE)
-		return RECORDING_NONE;
 	t->r->thread[number].row = t->r->thread[map->thread[thread->row]].row;
 	return number;
 }
 
-static bool add_threads(struct merge_tables *t, struct merge_map *map,
+static void add_threads(struct merge_tables *t, struct merge_map *map,
 			const struct mayfly_trace *trace)
 {
 	size_t threads = trace->info.threads;
-	uint32_t *count = malloc((threads + 1) * sizeof(*count));
+	uint32_t *count = new_map(t, threads);
 	struct interner seen = {0};
-	bool done;
 
-	map->thread = malloc((threads + 1) * sizeof(*map->thread));
-	done = map->thread && count;
-	for (size_t i = 0; done && i < threads; i++) {
+	map->thread = new_map(t, threads);
+	for (size_t i = 0; !t->r->failed && i < threads; i++) {
 		const struct mayfly_thread *thread = &trace->thread[i];
 		uint32_t name = merge_string(t, map, thread->name);
 
 		map->thread[i] =
 		    thread->row == i
-			? merge_thread(t, name, ordinal(&seen, count, name, thread->tid),
+			? merge_thread(t, name, ordinal(t, &seen, count, name, thread->tid),
 				       thread->tid)
 			: same_row(t, map, thread, name);
-		done = map->thread[i] != RECORDING_NONE;
 	}
 	interner_free(&seen);
 	free(count);
-	return done;
 }
 
 /* ---- frames ---- */
@@ -192,38 +192,9 @@ static uint32_t say_places(struct merge_tables *t, struct merge_map *map,
 
 		if (!*l->function)
 			return 0;
-		if (function == RECORDING_NONE || file == RECORDING_NONE)
-			return RECORDING_NONE;
-		number = interner_add(&t->places, key, &fresh);
-		if (number == INTERNER_NONE)
-			return RECORDING_NONE;
-		number++;
+		number = number_of(t, &t->places, key, &fresh) + 1;
 	}
 	return number;
-}
-
-static bool copy_locations(struct merge_tables *t, struct merge_map *map,
-			   const struct mayfly_frame *f, uint32_t frame)
-{
-	t->r->frame[frame].first_location = (uint32_t)t->r->locations;
-	t->r->frame[frame].locations = (uint32_t)f->locations;
-	for (size_t i = 0; i < f->locations; i++) {
-		const struct mayfly_location *l = &f->location[i];
-		struct recording_location copy = {
-		    .function = merge_string(t, map, l->function),
-		    .file = merge_string(t, map, l->file),
-		    .line = l->line,
-		    .inlined = l->inlined,
-		    .first_char = l->first_char,
-		    .last_char = l->last_char,
-		    .respelled = l->respelled,
-		};
-
-		if (copy.function == RECORDING_NONE || copy.file == RECORDING_NONE ||
-		    recording_location(t->r, &copy) == RECORDING_NONE)
-			return false;
-	}
-	return true;
 }
 
 /*
@@ -231,21 +202,19 @@ static bool copy_locations(struct merge_tables *t, struct merge_map *map,
  * module without a build-id was built again. Then that one keeps it, and the new frame gets an
  * address far from all others.
  */
-static uint32_t new_frame(struct merge_tables *t, struct merge_map *map,
-			  const struct mayfly_frame *f, uint32_t module)
+static uint32_t new_frame(struct merge_tables *t, const struct mayfly_frame *f, uint32_t module)
 {
 	uint64_t address = f->address;
 	size_t before = t->r->frames;
 	uint32_t frame = recording_frame(t->r, f->kind, module, address);
 
-	while (frame != RECORDING_NONE && t->r->frames == before) {
+	while (!t->r->failed && t->r->frames == before) {
 		address += (uint64_t)1 << 48;
 		if (address == f->address)
 			return frame; /* 65,536 builds */
 		frame = recording_frame(t->r, f->kind, module, address);
 	}
-	if (frame == RECORDING_NONE || !copy_locations(t, map, f, frame))
-		return RECORDING_NONE;
+	recording_copy_locations(t->r, frame, f->location, f->locations);
 	return frame;
 }
 
@@ -258,60 +227,49 @@ static uint32_t add_frame(struct merge_tables *t, struct merge_map *map,
 	uint32_t places = f->kind == MAYFLY_FRAME_CODE ? say_places(t, map, f) : 0, number;
 	struct key key = {{(uint64_t)f->kind << 32 | places, path, 0, 0}};
 
-	if (places == RECORDING_NONE)
-		return RECORDING_NONE;
 	if (!places) {
 		key.word[2] = f->address;
 		key.word[3] = module;
 	}
-	number = interner_add(&t->frames, key, &fresh);
-	if (number == INTERNER_NONE ||
-	    !array_reserve(&t->frame, &t->frame_room, number, sizeof(*t->frame)))
-		return RECORDING_NONE;
+	number = number_of(t, &t->frames, key, &fresh);
+	if (t->r->failed || !array_reserve(&t->frame, &t->frame_room, number, sizeof(*t->frame))) {
+		t->r->failed = true;
+		return 0;
+	}
 	if (fresh)
-		t->frame[number] = new_frame(t, map, f, module);
+		t->frame[number] = new_frame(t, f, module);
 	return t->frame[number];
 }
 
-static bool add_frames(struct merge_tables *t, struct merge_map *map,
+static void add_frames(struct merge_tables *t, struct merge_map *map,
 		       const struct mayfly_trace *trace)
 {
-	map->frame = malloc((trace->info.frames + 1) * sizeof(*map->frame));
-	for (size_t i = 0; map->frame && i < trace->info.frames; i++) {
+	map->frame = new_map(t, trace->info.frames);
+	for (size_t i = 0; !t->r->failed && i < trace->info.frames; i++)
 		map->frame[i] = add_frame(t, map, &trace->frame[i]);
-		if (map->frame[i] == RECORDING_NONE)
-			return false;
-	}
-	return map->frame != NULL;
 }
 
 /* ---- nodes ---- */
 
-static bool add_nodes(struct merge_tables *t, struct merge_map *map,
+static void add_nodes(struct merge_tables *t, struct merge_map *map,
 		      const struct mayfly_trace *trace)
 {
-	map->node = malloc((trace->info.nodes + 1) * sizeof(*map->node));
-	if (!map->node)
-		return false;
-	map->node[0] = 0;
-	for (size_t i = 1; i < trace->info.nodes; i++) {
+	map->node = new_map(t, trace->info.nodes);
+	for (size_t i = 1; !t->r->failed && i < trace->info.nodes; i++) {
 		const struct mayfly_node *n = &trace->node[i];
 
 		map->node[i] = recording_node(t->r, map->node[n->parent], map->frame[n->frame]);
-		if (map->node[i] == RECORDING_NONE)
-			return false;
 	}
-	return true;
 }
 
 int merge_tables_add(struct merge_tables *t, const struct mayfly_trace *trace,
 		     struct merge_map *map)
 {
-	bool done;
-
 	*map = (struct merge_map){0};
-	done = add_modules(t, map, trace) && add_threads(t, map, trace) &&
-	       add_frames(t, map, trace) && add_nodes(t, map, trace);
+	add_modules(t, map, trace);
+	add_threads(t, map, trace);
+	add_frames(t, map, trace);
+	add_nodes(t, map, trace);
 	free(map->module);
 	free(map->frame);
 	interner_free(&map->texts);
@@ -319,7 +277,7 @@ int merge_tables_add(struct merge_tables *t, const struct mayfly_trace *trace,
 	map->module = map->frame = map->string = NULL;
 	map->texts = (struct interner){0};
 	map->string_room = 0;
-	if (done)
+	if (!t->r->failed)
 		return 0;
 	merge_map_free(map);
 	return MAYFLY_E_MEMORY;

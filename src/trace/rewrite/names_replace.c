@@ -143,10 +143,9 @@ static int number_strings(struct replacing *p)
 	uint32_t kept = p->t->table_strings;
 
 	for (uint32_t i = 1; i < kept; i++) {
-		uint32_t string = recording_string(p->r, p->t->string[i], strlen(p->t->string[i]));
+		uint32_t string = recording_name(p->r, p->t->string[i]);
 
-		if (string == RECORDING_NONE ||
-		    !array_reserve_filled(&p->w.string_number, &p->w.string_room, string,
+		if (!array_reserve_filled(&p->w.string_number, &p->w.string_room, string,
 					  sizeof(*p->w.string_number), 0))
 			return MAYFLY_E_MEMORY;
 		if (!p->w.string_number[string])
@@ -158,7 +157,7 @@ static int number_strings(struct replacing *p)
 	return p->w.text.failed ? MAYFLY_E_MEMORY : 0;
 }
 
-static int fill_modules(struct replacing *p)
+static void fill_modules(struct replacing *p)
 {
 	for (size_t i = 0; i < p->t->info.modules; i++) {
 		const struct mayfly_module *m = &p->t->module[i];
@@ -166,13 +165,11 @@ static int fill_modules(struct replacing *p)
 		struct recording_module to = {
 		    .from_ns = m->from_ns,
 		    .to_ns = m->to_ns,
-		    .problem = recording_string(p->r, problem, strlen(problem)),
+		    .problem = recording_name(p->r, problem),
 		};
 
-		if (to.problem == RECORDING_NONE || recording_module(p->r, &to) == RECORDING_NONE)
-			return MAYFLY_E_MEMORY;
+		recording_module(p->r, &to);
 	}
-	return 0;
 }
 
 static int fill_threads(struct replacing *p)
@@ -185,39 +182,11 @@ static int fill_threads(struct replacing *p)
 	p->w.thread_room = count + 1;
 	for (size_t i = 0; i < count; i++) {
 		const struct mayfly_thread *t = &p->t->thread[i];
-		uint32_t name = recording_string(p->r, t->name, strlen(t->name));
+		uint32_t name = recording_name(p->r, t->name);
 
-		if (name == RECORDING_NONE ||
-		    recording_thread(p->r, t->tid, name) == RECORDING_NONE)
-			return MAYFLY_E_MEMORY;
+		recording_thread(p->r, t->tid, name);
 		p->w.thread_name[i] = p->renamed[i] ? RECORDING_NONE : name;
 	}
-	return 0;
-}
-
-static int fill_locations(struct replacing *p, uint32_t frame, const struct mayfly_location *l,
-			  size_t count)
-{
-	for (size_t i = 0; i < count; i++) {
-		struct recording_location to = {
-		    .function = recording_string(p->r, l[i].function, strlen(l[i].function)),
-		    .file = recording_string(p->r, l[i].file, strlen(l[i].file)),
-		    .line = l[i].line,
-		    .inlined = l[i].inlined,
-		    .respelled = l[i].respelled,
-		    .first_char = l[i].first_char,
-		    .last_char = l[i].last_char,
-		};
-		uint32_t at = RECORDING_NONE;
-
-		if (to.function != RECORDING_NONE && to.file != RECORDING_NONE)
-			at = recording_location(p->r, &to);
-		if (at == RECORDING_NONE)
-			return MAYFLY_E_MEMORY;
-		if (!i)
-			p->r->frame[frame].first_location = at;
-	}
-	p->r->frame[frame].locations = (uint32_t)count;
 	return 0;
 }
 
@@ -232,16 +201,15 @@ static bool has_no_location(const struct mayfly_frame *f)
 static int fill_frames(struct replacing *p, const uint32_t *late)
 {
 	size_t count = p->t->info.frames;
-	int error = 0;
 
 	p->w.frame_order = calloc(count + 1, sizeof(*p->w.frame_order));
-	p->r->frame = calloc(count + 1, sizeof(*p->r->frame));
-	if (!p->w.frame_order || !p->r->frame)
+	if (!p->w.frame_order ||
+	    !array_reserve(&p->r->frame, &p->r->frame_size, count, sizeof(*p->r->frame)))
 		return MAYFLY_E_MEMORY;
-	p->w.frame_order_room = p->r->frame_size = count + 1;
+	p->w.frame_order_room = count + 1;
 	p->r->frames = count;
 	p->w.frames = p->w.frames_written = count;
-	for (uint32_t i = 0; i < count && !error; i++) {
+	for (uint32_t i = 0; i < count; i++) {
 		const struct mayfly_frame *f = &p->t->frame[i];
 		const struct late_name *n = late[i] ? &p->names->name[late[i] - 1] : NULL;
 
@@ -249,11 +217,11 @@ static int fill_frames(struct replacing *p, const uint32_t *late)
 		    .kind = f->kind, .module = f->module, .address = f->address};
 		p->w.frame_order[i] = i;
 		if (n)
-			error = fill_locations(p, i, p->names->location + n->first, n->count);
+			recording_copy_locations(p->r, i, p->names->location + n->first, n->count);
 		else if (!has_no_location(f))
-			error = fill_locations(p, i, f->location, f->locations);
+			recording_copy_locations(p->r, i, f->location, f->locations);
 	}
-	return error;
+	return p->r->failed ? MAYFLY_E_MEMORY : 0;
 }
 
 static int fill_named_frames(struct replacing *p)
@@ -277,8 +245,7 @@ static int fill_tables(struct replacing *p)
 	if (!p->r || !tables_begin(&p->w, p->r))
 		return MAYFLY_E_MEMORY;
 	error = number_strings(p);
-	if (!error)
-		error = fill_modules(p);
+	fill_modules(p);
 	if (!error)
 		error = fill_threads(p);
 	if (!error)

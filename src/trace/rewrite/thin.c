@@ -96,13 +96,9 @@ static int find_nodes(struct thinning *t)
 		const struct mayfly_frame *f = &trace->frame[n->frame];
 		uint32_t frame = recording_frame(tables, f->kind, f->module, f->address);
 
-		t->node[i] = frame == RECORDING_NONE
-				 ? RECORDING_NONE
-				 : recording_node(tables, t->node[n->parent], frame);
-		if (t->node[i] == RECORDING_NONE)
-			return MAYFLY_E_MEMORY;
+		t->node[i] = recording_node(tables, t->node[n->parent], frame);
 	}
-	return 0;
+	return tables->failed ? MAYFLY_E_MEMORY : 0;
 }
 
 static int copy_alloc(struct thinning *t, const struct cursor_batch *b, size_t i)
@@ -210,17 +206,12 @@ static int copy_counters(struct thinning *t)
 		}
 		for (size_t i = 0; i < counters && !error; i++) {
 			const struct mayfly_counter *c = mayfly_trace_counter(trace, i);
-			uint32_t name, unit;
 
 			if (next[i] == c->points || c->time_ns[next[i]] != now)
 				continue;
-			name = recording_string(tables, c->name, strlen(c->name));
-			unit = recording_string(tables, c->unit, strlen(c->unit));
-			error =
-			    name == RECORDING_NONE || unit == RECORDING_NONE
-				? MAYFLY_E_MEMORY
-				: trace_writer_counter(t->to, now, name, unit, c->value[next[i]]);
-			next[i]++;
+			error = trace_writer_counter(t->to, now, recording_name(tables, c->name),
+						     recording_name(tables, c->unit),
+						     c->value[next[i]++]);
 			left--;
 		}
 	}

@@ -12,48 +12,21 @@
 
 #include "trace/read/reader.h"
 
-static uint32_t copy_string(struct recording *to, const char *text)
-{
-	return recording_string(to, text, strlen(text));
-}
-
-/* False: out of memory. */
-static bool copy_type(struct track_copy *c, const struct mayfly_track_type *from, uint32_t *number)
+static uint32_t copy_type(struct track_copy *c, const struct mayfly_track_type *from)
 {
 	struct recording_track_type type = {
 	    .kind = from->kind,
-	    .name = copy_string(c->to, from->name),
-	    .category = copy_string(c->to, from->category),
-	    .unit = copy_string(c->to, from->unit),
+	    .name = recording_name(c->to, from->name),
+	    .category = recording_name(c->to, from->category),
+	    .unit = recording_name(c->to, from->unit),
 	    .fields = (uint32_t)from->fields,
 	};
 
-	if (type.name == RECORDING_NONE || type.category == RECORDING_NONE ||
-	    type.unit == RECORDING_NONE)
-		return false;
 	for (size_t i = 0; i < from->fields; i++) {
 		type.field[i].type = from->field[i].type;
-		type.field[i].name = copy_string(c->to, from->field[i].name);
-		if (type.field[i].name == RECORDING_NONE)
-			return false;
+		type.field[i].name = recording_name(c->to, from->field[i].name);
 	}
-	*number = recording_track_type(c->to, &type);
-	return true;
-}
-
-static bool copy_labels(struct track_copy *c, const struct mayfly_label *from, size_t count,
-			uint32_t *set)
-{
-	struct recording_label label[RECORDING_LABELS];
-
-	for (size_t i = 0; i < count; i++) {
-		label[i] = (struct recording_label){copy_string(c->to, from[i].key),
-						    copy_string(c->to, from[i].value)};
-		if (label[i].key == RECORDING_NONE || label[i].value == RECORDING_NONE)
-			return false;
-	}
-	*set = recording_labels(c->to, label, (uint32_t)count);
-	return true;
+	return recording_track_type(c->to, &type);
 }
 
 /* ---- events ---- */
@@ -64,7 +37,7 @@ static uint32_t mapped(const uint32_t *map, uint32_t number)
 }
 
 /* The values as the tables have them. */
-static int take_event_values(struct track_copy *c, const struct mayfly_track_event *e)
+static void take_event_values(struct track_copy *c, const struct mayfly_track_event *e)
 {
 	const struct mayfly_track_type *type = &c->from->track_type[e->type];
 
@@ -72,13 +45,9 @@ static int take_event_values(struct track_copy *c, const struct mayfly_track_eve
 		const char *text = e->value[i].text;
 
 		c->value[i] = e->value[i].u;
-		if (type->field[i].type != MAYFLY_FIELD_TEXT)
-			continue;
-		c->value[i] = recording_event_text(c->to, text, strlen(text));
-		if (c->value[i] == RECORDING_NONE)
-			return MAYFLY_E_MEMORY;
+		if (type->field[i].type == MAYFLY_FIELD_TEXT)
+			c->value[i] = recording_event_text(c->to, text, strlen(text));
 	}
-	return 0;
 }
 
 static int step_in_trace(struct track_copy *c)
@@ -98,7 +67,8 @@ static int step_in_trace(struct track_copy *c)
 					       .node = mapped(c->node, e.node)};
 		c->events_before = e.events_before;
 		c->more = true;
-		return take_event_values(c, &e);
+		take_event_values(c, &e);
+		return 0;
 	}
 	c->more = false;
 	return result;
@@ -174,24 +144,24 @@ int track_copy_begin(struct track_copy *c, const struct mayfly_trace *from, stru
 		     const uint32_t *thread, const uint32_t *node)
 {
 	const struct mayfly_info *info = &from->info;
-	bool done;
 	int error;
 
 	*c = (struct track_copy){.from = from, .to = to, .thread = thread, .node = node};
 	c->type = malloc((info->track_types + 1) * sizeof(*c->type));
 	c->labels = malloc((info->label_sets + 1) * sizeof(*c->labels));
-	done = c->type && c->labels;
-	for (size_t i = 0; i < info->track_types && done; i++)
-		done = copy_type(c, &from->track_type[i], &c->type[i]);
-	for (size_t i = 0; i < info->label_sets && done; i++) {
+	if (!c->type || !c->labels)
+		return MAYFLY_E_MEMORY;
+	for (size_t i = 0; i < info->track_types; i++)
+		c->type[i] = copy_type(c, &from->track_type[i]);
+	for (size_t i = 0; i < info->label_sets; i++) {
 		size_t count;
 		const struct mayfly_label *label = mayfly_trace_labels(from, i, &count);
 
-		done = copy_labels(c, label, count, &c->labels[i]);
-		if (done && c->labels[i] == RECORDING_NONE)
+		c->labels[i] = recording_copy_labels(to, label, count);
+		if (c->labels[i] == RECORDING_NONE) /* there are too many */
 			c->labels[i] = 0;
 	}
-	error = done ? mayfly_track_cursor_open(from, &c->cursor) : MAYFLY_E_MEMORY;
+	error = to->failed ? MAYFLY_E_MEMORY : mayfly_track_cursor_open(from, &c->cursor);
 	return error ? error : step_in_trace(c);
 }
 

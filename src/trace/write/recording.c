@@ -19,10 +19,17 @@
 #include "base/hash.h"
 
 /* Makes room for one more item; false when out of memory. */
-static bool items_room(void *array, size_t used, size_t *size, size_t item)
+static bool items_room(struct recording *r, void *array, size_t used, size_t *size, size_t item)
 {
-	return used < RECORDING_NONE - 1 && array_reserve(array, size, used, item);
+	r->failed |= used >= RECORDING_NONE - 1 || !array_reserve(array, size, used, item);
+	return !r->failed;
 }
+
+/* The number of a new item, which has been put behind `count` others. */
+#define ADD_ITEM(r, array, count, size, ...)                                                       \
+	(items_room(r, &(array), count, &(size), sizeof(*(array)))                                 \
+	     ? ((array)[count] = __VA_ARGS__, (uint32_t)(count)++)                                 \
+	     : 0)
 
 static uint64_t hash_text(const char *text, size_t length)
 {
@@ -59,7 +66,7 @@ static uint64_t hash_frame_at(const struct recording *r, uint32_t index)
 }
 
 /* Doubles a hash table when more than half of it would be used by `items`. */
-static bool rehash(const struct recording *r, struct recording_index *x, size_t items,
+static bool rehash(struct recording *r, struct recording_index *x, size_t items,
 		   uint64_t (*hash_at)(const struct recording *, uint32_t))
 {
 	size_t bigger = x->slots ? x->slots * 2 : 64;
@@ -68,8 +75,10 @@ static bool rehash(const struct recording *r, struct recording_index *x, size_t 
 	if (items < x->slots / 2)
 		return true;
 	fresh = calloc(bigger, sizeof(*fresh));
-	if (!fresh)
+	if (!fresh) {
+		r->failed = true;
 		return false;
+	}
 	for (size_t i = 0; i < items; i++) {
 		size_t slot = hash_at(r, (uint32_t)i) & (bigger - 1);
 
@@ -99,12 +108,13 @@ static bool grow_nodes(struct recording *r)
 {
 	struct recording_children *bigger;
 
-	if (r->nodes >= RECORDING_CROWDED ||
-	    !items_room(&r->node, r->nodes, &r->node_size, sizeof(*r->node)))
+	r->failed |= r->nodes >= RECORDING_CROWDED;
+	if (r->failed || !items_room(r, &r->node, r->nodes, &r->node_size, sizeof(*r->node)))
 		return false;
 	if (r->latest_size >= r->node_size)
 		return true;
 	bigger = realloc(r->latest, r->node_size * sizeof(*bigger));
+	r->failed = !bigger;
 	if (!bigger)
 		return false;
 	r->latest = bigger;
@@ -118,20 +128,21 @@ struct recording *recording_new(void)
 
 	if (!r)
 		return NULL;
-	if (recording_string(r, "", 0) != 0 || !grow_nodes(r)) {
+	recording_string(r, "", 0);
+	ADD_ITEM(r, r->label_set, r->label_sets, r->label_set_size, (struct recording_labels){0});
+	/* The rows that are returned when there is no memory for others. */
+	ADD_ITEM(r, r->module, r->modules, r->module_size, (struct recording_module){0});
+	ADD_ITEM(r, r->thread, r->threads, r->thread_size, (struct recording_thread){0});
+	ADD_ITEM(r, r->frame, r->frames, r->frame_size, (struct recording_frame){0});
+	ADD_ITEM(r, r->location, r->locations, r->location_size, (struct recording_location){0});
+	r->modules = r->threads = r->frames = r->locations = 0;
+	if (r->failed || !grow_nodes(r)) {
 		recording_free(r);
 		return NULL;
 	}
-	r->node[0].parent = RECORDING_NONE;
-	r->node[0].frame = RECORDING_NONE;
+	r->node[0] = (struct mayfly_node){RECORDING_NONE, RECORDING_NONE};
 	memset(&r->latest[0], 0xff, sizeof(*r->latest));
 	r->nodes = 1;
-	if (!items_room(&r->label_set, 0, &r->label_set_size, sizeof(*r->label_set))) {
-		recording_free(r);
-		return NULL;
-	}
-	r->label_set[0] = (struct recording_labels){0};
-	r->label_sets = 1;
 	return r;
 }
 
@@ -187,24 +198,32 @@ static size_t length_of(const char *text, size_t length)
 
 uint32_t recording_string(struct recording *r, const char *text, size_t length)
 {
-	uint32_t *slot;
+	uint32_t *slot, string;
 
 	if (!length)
 		text = "";
 	length = length_of(text, length);
 	if (!rehash(r, &r->string_index, r->strings, hash_string_at))
-		return RECORDING_NONE;
+		return 0;
 	slot = string_slot(r, text, length);
 	if (*slot)
 		return *slot - 1;
-	if (!items_room(&r->string_start, r->strings, &r->strings_size, sizeof(*r->string_start)) ||
-	    length >= UINT32_MAX - r->text.used || !bytes_extend(&r->text, length + 1))
-		return RECORDING_NONE;
-	r->string_start[r->strings] = (uint32_t)r->text.used;
+	if (length >= UINT32_MAX - r->text.used || !bytes_extend(&r->text, length + 1)) {
+		r->failed = true;
+		return 0;
+	}
+	string = ADD_ITEM(r, r->string_start, r->strings, r->strings_size, (uint32_t)r->text.used);
+	if (r->failed)
+		return 0;
 	bytes_put(&r->text, text, length);
 	bytes_put(&r->text, "", 1);
-	*slot = (uint32_t)++r->strings;
-	return *slot - 1;
+	*slot = string + 1;
+	return string;
+}
+
+uint32_t recording_name(struct recording *r, const char *text)
+{
+	return recording_string(r, text, strlen(text));
 }
 
 uint32_t recording_event_text(struct recording *r, const char *text, size_t length)
@@ -238,18 +257,17 @@ static bool same_frame(const struct recording *r, uint32_t frame, const void *ke
 uint32_t recording_frame(struct recording *r, uint32_t kind, uint32_t module, uint64_t address)
 {
 	struct recording_frame frame = {.kind = kind, .module = module, .address = address};
-	uint32_t *slot;
+	uint32_t *slot, index;
 
 	if (!rehash(r, &r->frame_index, r->frames, hash_frame_at))
-		return RECORDING_NONE;
+		return 0;
 	slot = recording_slot(r, &r->frame_index, hash_frame(&frame), &frame, same_frame);
 	if (*slot)
 		return *slot - 1;
-	if (!items_room(&r->frame, r->frames, &r->frame_size, sizeof(*r->frame)))
-		return RECORDING_NONE;
-	r->frame[r->frames++] = frame;
-	*slot = (uint32_t)r->frames;
-	return *slot - 1;
+	index = ADD_ITEM(r, r->frame, r->frames, r->frame_size, frame);
+	if (!r->failed)
+		*slot = index + 1;
+	return index;
 }
 
 bool recording_move_frame(struct recording *r, uint32_t frame, uint32_t module, uint64_t address)
@@ -305,6 +323,7 @@ static bool grow_edges(struct recording *r)
 	r->node_hash = calloc(size, sizeof(*r->node_hash));
 	if (!r->node_hash) {
 		r->node_hash = old;
+		r->failed = true;
 		return false;
 	}
 	r->node_hash_size = size;
@@ -339,7 +358,7 @@ static uint32_t add_child(struct recording *r, uint32_t parent, uint32_t frame, 
 	struct recording_children *latest;
 
 	if (!grow_nodes(r) || !grow_edges(r))
-		return RECORDING_NONE;
+		return 0;
 	latest = &r->latest[parent];
 	if (is_full(latest)) {
 		for (unsigned i = 0; i < RECORDING_LATEST && !crowded; i++)
@@ -379,47 +398,57 @@ uint32_t recording_node(struct recording *r, uint32_t parent, uint32_t frame)
 
 uint32_t recording_module(struct recording *r, const struct recording_module *m)
 {
-	if (!items_room(&r->module, r->modules, &r->module_size, sizeof(*r->module)))
-		return RECORDING_NONE;
-	r->module[r->modules] = *m;
-	return (uint32_t)r->modules++;
+	return ADD_ITEM(r, r->module, r->modules, r->module_size, *m);
 }
 
-bool recording_copy_module(struct recording *r, const struct mayfly_module *m,
-			   struct recording_module *row)
+struct recording_module recording_copy_module(struct recording *r, const struct mayfly_module *m)
 {
-	*row = (struct recording_module){
-	    .path = recording_string(r, m->path, strlen(m->path)),
-	    .problem = recording_string(r, m->problem, strlen(m->problem)),
+	struct recording_module row = {
+	    .path = recording_name(r, m->path),
+	    .problem = recording_name(r, m->problem),
 	    .start = m->start,
 	    .end = m->end,
 	    .bias = m->bias,
 	    .from_ns = m->from_ns,
 	    .to_ns = m->to_ns,
 	};
-	row->build_id_length =
-	    (uint32_t)(m->build_id_length < sizeof(row->build_id) ? m->build_id_length
-								  : sizeof(row->build_id));
-	memcpy(row->build_id, m->build_id, row->build_id_length);
-	return row->path != RECORDING_NONE && row->problem != RECORDING_NONE;
+
+	row.build_id_length =
+	    (uint32_t)(m->build_id_length < sizeof(row.build_id) ? m->build_id_length
+								 : sizeof(row.build_id));
+	memcpy(row.build_id, m->build_id, row.build_id_length);
+	return row;
 }
 
 uint32_t recording_thread(struct recording *r, uint32_t tid, uint32_t name)
 {
-	if (!items_room(&r->thread, r->threads, &r->thread_size, sizeof(*r->thread)))
-		return RECORDING_NONE;
-	r->thread[r->threads].tid = tid;
-	r->thread[r->threads].name = name;
-	r->thread[r->threads].row = (uint32_t)r->threads;
-	return (uint32_t)r->threads++;
+	return ADD_ITEM(r, r->thread, r->threads, r->thread_size,
+			(struct recording_thread){tid, name, (uint32_t)r->threads});
 }
 
 uint32_t recording_location(struct recording *r, const struct recording_location *l)
 {
-	if (!items_room(&r->location, r->locations, &r->location_size, sizeof(*r->location)))
-		return RECORDING_NONE;
-	r->location[r->locations] = *l;
-	return (uint32_t)r->locations++;
+	return ADD_ITEM(r, r->location, r->locations, r->location_size, *l);
+}
+
+void recording_copy_locations(struct recording *r, uint32_t frame,
+			      const struct mayfly_location *location, size_t count)
+{
+	r->frame[frame].first_location = (uint32_t)r->locations;
+	for (size_t i = 0; i < count; i++) {
+		const struct mayfly_location *l = &location[i];
+
+		recording_location(r, &(struct recording_location){
+					  .function = recording_name(r, l->function),
+					  .file = recording_name(r, l->file),
+					  .line = l->line,
+					  .inlined = l->inlined,
+					  .respelled = l->respelled,
+					  .first_char = l->first_char,
+					  .last_char = l->last_char,
+				      });
+	}
+	r->frame[frame].locations = r->failed ? 0 : (uint32_t)count;
 }
 
 /* ---- types of track events ---- */
@@ -466,20 +495,20 @@ static bool type_can_be(const struct recording *r, const struct recording_track_
 
 uint32_t recording_track_type(struct recording *r, const struct recording_track_type *type)
 {
-	uint32_t *slot;
+	uint32_t *slot, index;
 
 	if (!type_can_be(r, type) || !rehash(r, &r->track_type_index, r->track_types, hash_type_at))
 		return RECORDING_NONE;
 	slot = recording_slot(r, &r->track_type_index, hash_type(type), type, same_track_type);
 	if (*slot)
 		return *slot - 1;
-	if (r->track_types == MAYFLY_TRACK_TYPES ||
-	    !items_room(&r->track_type, r->track_types, &r->track_type_size,
-			sizeof(*r->track_type)))
+	if (r->track_types == MAYFLY_TRACK_TYPES)
 		return RECORDING_NONE;
-	r->track_type[r->track_types++] = *type;
-	*slot = (uint32_t)r->track_types;
-	return *slot - 1;
+	index = ADD_ITEM(r, r->track_type, r->track_types, r->track_type_size, *type);
+	if (r->failed)
+		return RECORDING_NONE;
+	*slot = index + 1;
+	return index;
 }
 
 /* ---- sets of labels ---- */
@@ -522,17 +551,14 @@ static bool same_labels(const struct recording *r, uint32_t set, const void *key
 /* Appends the set. */
 static uint32_t new_labels(struct recording *r, const struct recording_label *label, uint32_t count)
 {
-	if (r->label_sets == MAYFLY_LABEL_SETS ||
-	    !items_room(&r->label_set, r->label_sets, &r->label_set_size, sizeof(*r->label_set)))
+	const struct recording_labels set = {(uint32_t)r->labels, count};
+
+	if (r->label_sets == MAYFLY_LABEL_SETS)
 		return RECORDING_NONE;
-	r->label_set[r->label_sets] = (struct recording_labels){(uint32_t)r->labels, count};
 	for (uint32_t i = 0; i < count; i++)
-		if (!items_room(&r->label, r->labels + i, &r->label_size, sizeof(*r->label)))
-			return RECORDING_NONE;
-		else
-			r->label[r->labels + i] = label[i];
-	r->labels += count;
-	return (uint32_t)r->label_sets++;
+		ADD_ITEM(r, r->label, r->labels, r->label_size, label[i]);
+	count = ADD_ITEM(r, r->label_set, r->label_sets, r->label_set_size, set);
+	return r->failed ? RECORDING_NONE : count;
 }
 
 uint32_t recording_labels(struct recording *r, const struct recording_label *label, uint32_t count)
@@ -555,4 +581,14 @@ uint32_t recording_labels(struct recording *r, const struct recording_label *lab
 	if (set != RECORDING_NONE)
 		*slot = set + 1;
 	return set;
+}
+
+uint32_t recording_copy_labels(struct recording *r, const struct mayfly_label *from, size_t count)
+{
+	struct recording_label label[RECORDING_LABELS];
+
+	for (size_t i = 0; i < count && i < RECORDING_LABELS; i++)
+		label[i] = (struct recording_label){recording_name(r, from[i].key),
+						    recording_name(r, from[i].value)};
+	return recording_labels(r, label, (uint32_t)count);
 }

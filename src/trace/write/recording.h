@@ -121,15 +121,18 @@ struct recording {
 	size_t track_type_size, label_set_size, label_size;
 	struct recording_index string_index, frame_index, track_type_index, label_set_index;
 	size_t event_texts;
+	bool failed; /* out of memory: rows are missing, and no writer finishes the trace */
 };
 
 /* An empty recording with string 0 and node 0; NULL when out of memory. */
 struct recording *recording_new(void);
 void recording_free(struct recording *r);
 
-/* Each returns the index of the (possibly already present) item, RECORDING_NONE when out of
- * memory. Strings may hold any bytes but zero; `length` bytes are taken, up to the first zero. */
+/* Each returns the index of the (possibly already present) item. Out of memory sets r->failed and
+ * returns 0, a row that may be looked at; trace_writer_flush() and _finish() return the error.
+ * Strings may hold any bytes but zero; `length` bytes are taken, up to the first zero. */
 uint32_t recording_string(struct recording *r, const char *text, size_t length);
+uint32_t recording_name(struct recording *r, const char *text); /* all of a text */
 uint32_t recording_frame(struct recording *r, uint32_t kind, uint32_t module, uint64_t address);
 uint32_t recording_node(struct recording *r, uint32_t parent, uint32_t frame);
 /* Puts a frame that was in no module into this one. Only before the frame is written. False, and
@@ -137,17 +140,20 @@ uint32_t recording_node(struct recording *r, uint32_t parent, uint32_t frame);
 bool recording_move_frame(struct recording *r, uint32_t frame, uint32_t module, uint64_t address);
 /* These append. */
 uint32_t recording_module(struct recording *r, const struct recording_module *m);
-/* The row of another trace's module. False: out of memory. */
-bool recording_copy_module(struct recording *r, const struct mayfly_module *m,
-			   struct recording_module *row);
+/* The row of another trace's module. */
+struct recording_module recording_copy_module(struct recording *r, const struct mayfly_module *m);
 uint32_t recording_thread(struct recording *r, uint32_t tid, uint32_t name);
 uint32_t recording_location(struct recording *r, const struct recording_location *l);
+/* Gives a frame the locations of another trace's frame; none may have come to it before. */
+void recording_copy_locations(struct recording *r, uint32_t frame,
+			      const struct mayfly_location *location, size_t count);
 
 /* Equal types, and equal sets of labels, are one. RECORDING_NONE also beyond MAYFLY_TRACK_TYPES or
  * MAYFLY_LABEL_SETS (the caller goes on without), for an invalid type (a counter without a number),
  * and for more than RECORDING_LABELS labels. No labels: 0. */
 uint32_t recording_track_type(struct recording *r, const struct recording_track_type *type);
 uint32_t recording_labels(struct recording *r, const struct recording_label *label, uint32_t count);
+uint32_t recording_copy_labels(struct recording *r, const struct mayfly_label *from, size_t count);
 
 /* The string of a text value of a track event. Each event may bring a new text, and strings are
  * never freed: after RECORDING_EVENT_TEXTS of them, new ones become "(more)". */

@@ -20,7 +20,7 @@ struct successor {
 static void tables_fail(struct table_writer *w, int error)
 {
 	if (!w->error)
-		w->error = error;
+		w->error = w->r->failed ? MAYFLY_E_MEMORY : error;
 }
 
 /* Makes room for `want` items; new memory is filled with `fill`. */

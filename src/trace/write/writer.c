@@ -197,7 +197,7 @@ static int give_to_sink(struct trace_writer *w)
 {
 	if (w->tables.error)
 		return writer_fail(w, w->tables.error);
-	if (w->out.failed)
+	if (w->out.failed || w->r->failed)
 		return writer_fail(w, MAYFLY_E_MEMORY);
 	if (!w->error && w->out.used)
 		w->error = w->sink(w->context, w->out.at, w->out.used);
