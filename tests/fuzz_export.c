@@ -55,8 +55,8 @@ static void export_to(const struct mayfly_trace *t, const struct export_format *
 	if (format->shape == EXPORT_FILE) {
 		if (choice & 32) /* it takes longer than all others */
 			format->convert_at(t, &options, ":memory:");
-	} else if (format->convert(t, &options, trace_buffer_sink, &buffer) == 0 && format->text &&
-		   strcmp(format->name, "heap_v2") != 0) {
+	} else if (export_run(format->convert, t, &options, trace_buffer_sink, &buffer) == 0 &&
+		   format->text && strcmp(format->name, "heap_v2") != 0) {
 		check_text(&buffer);
 	}
 	free(buffer.bytes);

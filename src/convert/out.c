@@ -22,6 +22,12 @@ static void out_flush(struct out *o)
 	o->used = 0;
 }
 
+void out_fail(struct out *o, int error)
+{
+	if (!o->error)
+		o->error = error;
+}
+
 int out_end(struct out *o)
 {
 	out_flush(o);

@@ -17,13 +17,15 @@
 struct out {
 	trace_sink *sink;
 	void *context;
-	int error; /* the sink's */
+	int error; /* the first one: of the sink, or of out_fail() */
 	size_t used;
 	char buffer[16384];
 };
 
 void out_begin(struct out *o, trace_sink *sink, void *context);
-/* Passes the rest to the sink. 0 or the sink's error. */
+/* What is to be written cannot be made; 0: it can. */
+void out_fail(struct out *o, int error);
+/* Passes the rest to the sink. 0 or the first error. */
 int out_end(struct out *o);
 
 void out_bytes(struct out *o, const void *bytes, size_t size);

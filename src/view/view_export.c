@@ -53,5 +53,5 @@ int view_export(struct request *r, struct view_answer *a)
 	/* As in the command's files: other tools get complete stacks. */
 	r->q.query.fold = (struct mayfly_fold){0};
 	a->type = format->text ? "text/plain; charset=utf-8" : "application/octet-stream";
-	return format->convert(r->trace, &options, put_bytes, &a->bytes);
+	return export_run(format->convert, r->trace, &options, put_bytes, &a->bytes);
 }

@@ -254,7 +254,7 @@ static int export_convert_trace(const struct export *x, const char *path, struct
 	if (info->command_count > 1)
 		options.purpose = command_line(purpose, sizeof(purpose), info);
 	if (format->shape == EXPORT_STREAM)
-		error = format->convert(x->file.trace, &options, target_sink, target);
+		error = export_run(format->convert, x->file.trace, &options, target_sink, target);
 	else
 		error = format->convert_at(x->file.trace, &options, target->temporary);
 	if (!error) {

@@ -35,11 +35,12 @@
 #define OWN_CATEGORY "program" /* of event types that the program defined */
 
 struct chrome {
+	struct export_job *job;
 	const struct mayfly_trace *trace;
 	const struct mayfly_info *info;
-	struct shown_stacks stacks; /* of samples and track events */
+	struct out *out; /* that of `job` */
 	struct track_survey survey;
-	struct out out;
+	struct curve curve;
 	uint32_t pid;
 	bool any;     /* some event has been written */
 	bool members; /* its arguments have some */
@@ -49,20 +50,20 @@ struct chrome {
  * comma, and calls chrome_end(). */
 static void chrome_begin(struct chrome *c, const char *phase, const char *name)
 {
-	out_text(&c->out, c->any ? ",\n{\"ph\":\"" : "\n{\"ph\":\"");
+	out_text(c->out, c->any ? ",\n{\"ph\":\"" : "\n{\"ph\":\"");
 	c->any = true;
-	out_text(&c->out, phase);
-	out_text(&c->out, "\",\"pid\":");
-	out_unsigned(&c->out, c->pid);
+	out_text(c->out, phase);
+	out_text(c->out, "\",\"pid\":");
+	out_unsigned(c->out, c->pid);
 	if (name) {
-		out_text(&c->out, ",\"name\":");
-		out_json(&c->out, name);
+		out_text(c->out, ",\"name\":");
+		out_json(c->out, name);
 	}
 }
 
 static void chrome_end(struct chrome *c)
 {
-	out_char(&c->out, '}');
+	out_char(c->out, '}');
 }
 
 static void chrome_put_time(struct chrome *c, int64_t ns)
@@ -72,15 +73,15 @@ static void chrome_put_time(struct chrome *c, int64_t ns)
 	char digits[] = {'.', (char)('0' + rest / 100), (char)('0' + rest / 10 % 10),
 			 (char)('0' + rest % 10)};
 
-	out_text(&c->out, ns < 0 ? ",\"ts\":-" : ",\"ts\":");
-	out_unsigned(&c->out, size / 1000);
-	out_bytes(&c->out, digits, sizeof(digits));
+	out_text(c->out, ns < 0 ? ",\"ts\":-" : ",\"ts\":");
+	out_unsigned(c->out, size / 1000);
+	out_bytes(c->out, digits, sizeof(digits));
 }
 
 /* Up to the first of an event's arguments; they end with end_arguments(). */
 static void begin_arguments(struct chrome *c)
 {
-	out_text(&c->out, ",\"args\":{");
+	out_text(c->out, ",\"args\":{");
 	c->members = false;
 }
 
@@ -88,20 +89,20 @@ static void begin_arguments(struct chrome *c)
 static void comma(struct chrome *c)
 {
 	if (c->members)
-		out_char(&c->out, ',');
+		out_char(c->out, ',');
 	c->members = true;
 }
 
 static void chrome_put_number(struct chrome *c, const char *name, double value)
 {
 	comma(c);
-	out_json(&c->out, name);
-	out_format(&c->out, ":%.0f", isfinite(value) ? value : 0);
+	out_json(c->out, name);
+	out_format(c->out, ":%.0f", isfinite(value) ? value : 0);
 }
 
 static void end_arguments(struct chrome *c)
 {
-	out_text(&c->out, "}}");
+	out_text(c->out, "}}");
 }
 
 static uint32_t tid_of(const struct chrome *c, uint32_t index)
@@ -113,8 +114,8 @@ static uint32_t tid_of(const struct chrome *c, uint32_t index)
 
 static void chrome_put_thread(struct chrome *c, uint32_t index)
 {
-	out_text(&c->out, ",\"tid\":");
-	out_unsigned(&c->out, tid_of(c, index));
+	out_text(c->out, ",\"tid\":");
+	out_unsigned(c->out, tid_of(c, index));
 }
 
 /* ---- names ---- */
@@ -125,8 +126,8 @@ static void write_names(struct chrome *c)
 	const char *program = slash ? slash + 1 : c->info->program;
 
 	chrome_begin(c, "M", "process_name");
-	out_text(&c->out, ",\"args\":{\"name\":");
-	out_json(&c->out, *program ? program : "program");
+	out_text(c->out, ",\"args\":{\"name\":");
+	out_json(c->out, *program ? program : "program");
 	end_arguments(c);
 	for (uint32_t i = 0; i < c->info->threads; i++) {
 		const struct mayfly_thread *t = mayfly_trace_thread(c->trace, i);
@@ -134,9 +135,9 @@ static void write_names(struct chrome *c)
 		if (!t || !*t->name)
 			continue;
 		chrome_begin(c, "M", "thread_name");
-		out_format(&c->out, ",\"tid\":%" PRIu32 ",\"args\":{\"name\":", t->tid);
-		out_json(&c->out, t->name);
-		out_char(&c->out, '}');
+		out_format(c->out, ",\"tid\":%" PRIu32 ",\"args\":{\"name\":", t->tid);
+		out_json(c->out, t->name);
+		out_char(c->out, '}');
 		chrome_end(c);
 	}
 }
@@ -174,18 +175,20 @@ static void write_peak(struct chrome *c, const struct curve *curve)
 	write_counter(c, "live heap", curve->peak_ns, "bytes", curve->peak.bytes.estimate);
 	chrome_begin(c, "i", "peak");
 	chrome_put_time(c, curve->peak_ns);
-	out_text(&c->out, ",\"s\":\"p\"");
+	out_text(c->out, ",\"s\":\"p\"");
 	begin_arguments(c);
 	chrome_put_number(c, "live bytes", curve->peak.bytes.estimate);
 	chrome_put_number(c, "standard error", curve->peak.bytes.stderror);
 	chrome_put_number(c, "live blocks", curve->peak.blocks.estimate);
-	out_format(&c->out, ",\"samples\":%" PRIu64 "}", curve->peak.samples);
+	out_format(c->out, ",\"samples\":%" PRIu64 "}", curve->peak.samples);
 	chrome_end(c);
 }
 
-static void write_counters(struct chrome *c, const struct curve *curve)
+static void write_counters(struct chrome *c)
 {
-	for (size_t i = 0; i < curve->steps && !c->out.error; i++) {
+	const struct curve *curve = &c->curve;
+
+	for (size_t i = 0; i < curve->steps && !c->out->error; i++) {
 		const struct curve_step *step = &curve->step[i];
 
 		/* The largest value of the step is drawn from its start. */
@@ -223,14 +226,14 @@ static void put_label_value(struct chrome *c, const struct label_value *v)
 	struct label_figure figure[LABEL_FIGURES];
 
 	label_figures(v, figure);
-	out_json(&c->out, v->name);
-	out_text(&c->out, ":{");
+	out_json(c->out, v->name);
+	out_text(c->out, ":{");
 	for (size_t i = 0; i < LABEL_FIGURES; i++) {
 		if (i)
-			out_char(&c->out, ',');
-		out_format(&c->out, "\"%s\":%" PRIu64, figure[i].name, figure[i].value);
+			out_char(c->out, ',');
+		out_format(c->out, "\"%s\":%" PRIu64, figure[i].name, figure[i].value);
 	}
-	out_char(&c->out, '}');
+	out_char(c->out, '}');
 }
 
 static void write_sums(struct chrome *c, const struct by_label *b)
@@ -240,7 +243,7 @@ static void write_sums(struct chrome *c, const struct by_label *b)
 	by_label_title(name, sizeof(name), "allocated", b);
 	chrome_begin(c, "i", name);
 	chrome_put_time(c, b->series->time_ns[b->series->points - 1]);
-	out_text(&c->out, ",\"s\":\"p\"");
+	out_text(c->out, ",\"s\":\"p\"");
 	begin_arguments(c);
 	for (size_t i = 0; i < b->values; i++) {
 		comma(c);
@@ -249,46 +252,44 @@ static void write_sums(struct chrome *c, const struct by_label *b)
 	end_arguments(c);
 }
 
-static int write_labels(struct chrome *c, const struct mayfly_query *query)
+static void write_labels(struct chrome *c)
 {
 	const char *key[BY_LABEL_KEYS];
 	size_t keys = label_keys(c->trace, key, BY_LABEL_KEYS);
-	int error = 0;
 
-	for (size_t i = 0; i < keys && !error && !c->out.error; i++) {
+	for (size_t i = 0; i < keys && !c->out->error; i++) {
 		struct by_label b;
 
-		error = by_label_begin(&b, c->trace, query, key[i], STEPS);
+		out_fail(c->out, by_label_begin(&b, c->trace, c->job->query, key[i], STEPS));
 		for (size_t step = 0; b.values && step < b.series->points; step++)
 			write_values(c, &b, step);
 		if (b.values)
 			write_sums(c, &b);
 		by_label_end(&b);
 	}
-	return error;
 }
 
 /* ---- samples ---- */
 
-/* Writes a stack, root first. False: out of memory. */
-static bool chrome_put_stack(struct chrome *c, uint32_t node)
+/* Writes a stack, root first, as a member of the arguments. */
+static void chrome_put_stack(struct chrome *c, uint32_t node)
 {
 	const uint32_t *path;
-	size_t length = shown_path(&c->stacks, node, &path);
+	size_t length = export_path(c->job, node, &path);
 
-	out_text(&c->out, "\"stack\":[");
+	comma(c);
+	out_text(c->out, "\"stack\":[");
 	for (size_t i = length; i-- > 0;) {
-		const struct shown_frame *f = &c->stacks.frame[path[i]];
+		const struct shown_frame *f = &c->job->stacks.frame[path[i]];
 
 		for (uint32_t k = f->count; k-- > 0;) {
 			if (i + 1 < length || k + 1 < f->count)
-				out_char(&c->out, ',');
-			out_json(&c->out,
-				 shown_text(&c->stacks, c->stacks.line[f->first + k].name));
+				out_char(c->out, ',');
+			out_json(c->out, shown_text(&c->job->stacks,
+						    c->job->stacks.line[f->first + k].name));
 		}
 	}
-	out_char(&c->out, ']');
-	return length > 0;
+	out_char(c->out, ']');
 }
 
 static void chrome_put_labels(struct chrome *c, uint32_t set)
@@ -297,41 +298,38 @@ static void chrome_put_labels(struct chrome *c, uint32_t set)
 	const struct mayfly_label *label = mayfly_trace_labels(c->trace, set, &count);
 
 	comma(c);
-	out_text(&c->out, "\"labels\":{");
+	out_text(c->out, "\"labels\":{");
 	c->members = false;
 	for (size_t i = 0; i < count; i++) {
 		if (!label_counts(label, i, count))
 			continue;
 		comma(c);
-		out_json(&c->out, label[i].key);
-		out_char(&c->out, ':');
-		out_json(&c->out, label[i].value);
+		out_json(c->out, label[i].key);
+		out_char(c->out, ':');
+		out_json(c->out, label[i].value);
 	}
-	out_char(&c->out, '}');
+	out_char(c->out, '}');
 	c->members = true;
 }
 
 static int chrome_write_sample(void *context, const struct mayfly_event *e)
 {
 	struct chrome *c = context;
-	bool done = true;
 
 	chrome_begin(c, "i", export_event_name(e));
 	chrome_put_time(c, e->time_ns);
-	out_text(&c->out, ",\"s\":\"t\"");
+	out_text(c->out, ",\"s\":\"t\"");
 	chrome_put_thread(c, e->thread);
 	begin_arguments(c);
 	comma(c);
-	out_format(&c->out, "\"sample\":%" PRIu64 ",\"size\":%" PRIu64, e->sample, e->size);
+	out_format(c->out, "\"sample\":%" PRIu64 ",\"size\":%" PRIu64, e->sample, e->size);
 	chrome_put_number(c, "weight", e->weight_bytes);
 	if (e->labels)
 		chrome_put_labels(c, e->labels);
-	if (e->kind == MAYFLY_ALLOC) {
-		comma(c);
-		done = chrome_put_stack(c, e->node);
-	}
+	if (e->kind == MAYFLY_ALLOC)
+		chrome_put_stack(c, e->node);
 	end_arguments(c);
-	return done ? c->out.error : MAYFLY_E_MEMORY;
+	return c->out->error;
 }
 
 /* ---- track events ---- */
@@ -340,15 +338,15 @@ static int chrome_write_sample(void *context, const struct mayfly_event *e)
 static void chrome_put_value(struct chrome *c, uint32_t type, union mayfly_value value)
 {
 	if (type == MAYFLY_FIELD_INT)
-		out_format(&c->out, "%" PRId64, value.i);
+		out_format(c->out, "%" PRId64, value.i);
 	else if (type == MAYFLY_FIELD_TEXT)
-		out_json(&c->out, value.text);
+		out_json(c->out, value.text);
 	else if (type != MAYFLY_FIELD_FLOAT)
-		out_unsigned(&c->out, value.u);
+		out_unsigned(c->out, value.u);
 	else if (isfinite(value.f))
-		out_format(&c->out, "%.17g", value.f);
+		out_format(c->out, "%.17g", value.f);
 	else
-		out_format(&c->out, "\"%f\"", value.f);
+		out_format(c->out, "\"%f\"", value.f);
 }
 
 /* Writes a track event up to its arguments. */
@@ -358,8 +356,8 @@ static void begin_track(struct chrome *c, const char *phase, const struct mayfly
 	const struct mayfly_track_type *type = mayfly_trace_track_type(c->trace, e->type);
 
 	chrome_begin(c, phase, name ? name : type->name);
-	out_text(&c->out, ",\"cat\":");
-	out_json(&c->out, *type->category ? type->category : OWN_CATEGORY);
+	out_text(c->out, ",\"cat\":");
+	out_json(c->out, *type->category ? type->category : OWN_CATEGORY);
 	chrome_put_time(c, time_ns);
 	chrome_put_thread(c, e->thread);
 }
@@ -372,42 +370,34 @@ static bool has_field(const struct mayfly_track_type *type, const char *name)
 	return false;
 }
 
-/* False: out of memory. */
-static bool put_arguments(struct chrome *c, const struct mayfly_track_event *e, bool again)
+static void put_arguments(struct chrome *c, const struct mayfly_track_event *e, bool again)
 {
 	const struct mayfly_track_type *type = mayfly_trace_track_type(c->trace, e->type);
-	bool done = true;
 
 	if (!e->values && !e->node && !again)
-		return true;
+		return;
 	begin_arguments(c);
 	for (size_t i = 0; i < e->values; i++) {
 		comma(c);
-		out_json(&c->out, type->field[i].name);
-		out_char(&c->out, ':');
+		out_json(c->out, type->field[i].name);
+		out_char(c->out, ':');
 		chrome_put_value(c, type->field[i].type, e->value[i]);
 	}
 	if (again) {
 		comma(c);
-		out_text(&c->out, "\"continued\":true");
+		out_text(c->out, "\"continued\":true");
 	}
-	if (e->node && !has_field(type, "stack")) {
-		comma(c);
-		done = chrome_put_stack(c, e->node);
-	}
-	out_char(&c->out, '}');
-	return done;
+	if (e->node && !has_field(type, "stack"))
+		chrome_put_stack(c, e->node);
+	out_char(c->out, '}');
 }
 
-static bool begin_slice(struct chrome *c, const struct mayfly_track_event *e, int64_t time_ns,
+static void begin_slice(struct chrome *c, const struct mayfly_track_event *e, int64_t time_ns,
 			bool again)
 {
-	bool done;
-
 	begin_track(c, "B", e, NULL, time_ns);
-	done = put_arguments(c, e, again);
+	put_arguments(c, e, again);
 	chrome_end(c);
-	return done;
 }
 
 /* Ends the innermost slice, so no name is needed. */
@@ -432,59 +422,46 @@ static void write_flows(struct chrome *c, const struct mayfly_track_event *e)
 		if (step == FLOW_NONE)
 			continue;
 		chrome_begin(c, phases[step], "flow");
-		out_text(&c->out, ",\"cat\":\"flow\"");
+		out_text(c->out, ",\"cat\":\"flow\"");
 		chrome_put_time(c, e->time_ns);
 		chrome_put_thread(c, e->thread);
-		out_format(&c->out, ",\"id\":\"0x%" PRIx64 "\"%s", flow,
+		out_format(c->out, ",\"id\":\"0x%" PRIx64 "\"%s", flow,
 			   step == FLOW_LAST ? ",\"bp\":\"e\"" : "");
 		chrome_end(c);
 	}
 }
 
-static bool write_end(struct chrome *c, const struct event_walk *w)
+static void write_slice(void *context, const struct event_walk *w,
+			const struct mayfly_track_event *begin, bool again)
 {
-	const struct span_stack *stack = event_walk_stack(w, w->track.thread);
-	bool done = true;
+	struct chrome *c = context;
 
-	for (size_t i = 0; i < w->nesting.close; i++)
+	if (begin)
+		begin_slice(c, begin, w->track.time_ns, again);
+	else
 		end_slice(c, w->track.thread, w->track.time_ns);
-	for (size_t i = w->nesting.first; done && w->nesting.reopen && i < stack->depth; i++)
-		if (!stack->span[i].cut)
-			done = begin_slice(c, &stack->span[i].begin, w->track.time_ns, true);
-	return done;
-}
-
-static bool write_begin(struct chrome *c, const struct event_walk *w)
-{
-	if (w->span.cut)
-		return true;
-	if (!begin_slice(c, &w->track, w->track.time_ns, false))
-		return false;
-	write_flows(c, &w->track);
-	return true;
+	if (begin && !again)
+		write_flows(c, begin);
 }
 
 /* A flow needs a slice: an instant outside of any slice becomes a slice of length 0. */
-static bool write_instant(struct chrome *c, const struct event_walk *w)
+static void write_instant(struct chrome *c, const struct event_walk *w)
 {
 	const struct mayfly_track_event *e = &w->track;
 	uint64_t flow;
 	size_t at = 0;
-	bool done;
 
 	if (!event_walk_inside(w, e->thread) && track_flow(c->trace, e, &at, &flow)) {
-		if (!begin_slice(c, e, e->time_ns, false))
-			return false;
+		begin_slice(c, e, e->time_ns, false);
 		write_flows(c, e);
 		end_slice(c, e->thread, e->time_ns);
-		return true;
+		return;
 	}
 	begin_track(c, "i", e, NULL, e->time_ns);
-	out_text(&c->out, ",\"s\":\"t\"");
-	done = put_arguments(c, e, false);
+	out_text(c->out, ",\"s\":\"t\"");
+	put_arguments(c, e, false);
 	chrome_end(c);
 	write_flows(c, e);
-	return done;
 }
 
 /* Viewers assign counters to the process and draw a line for each argument. So counters of threads
@@ -500,8 +477,8 @@ static void write_count(struct chrome *c, const struct mayfly_track_event *e)
 	begin_track(c, "C", e, track_counter_name(name, sizeof(name), c->trace, &c->survey, e),
 		    e->time_ns);
 	begin_arguments(c);
-	out_json(&c->out, *type->unit ? type->unit : "value");
-	out_char(&c->out, ':');
+	out_json(c->out, *type->unit ? type->unit : "value");
+	out_char(c->out, ':');
 	chrome_put_value(c, type->field[0].type, e->value[0]);
 	end_arguments(c);
 }
@@ -509,41 +486,30 @@ static void write_count(struct chrome *c, const struct mayfly_track_event *e)
 static int chrome_write_track(void *context, const struct event_walk *w)
 {
 	struct chrome *c = context;
-	bool done = true;
 
 	switch (w->track.kind) {
 	case MAYFLY_TRACK_BEGIN:
-		done = write_begin(c, w);
-		break;
 	case MAYFLY_TRACK_END:
-		done = write_end(c, w);
+		event_walk_slices(w, write_slice, c);
 		break;
 	case MAYFLY_TRACK_INSTANT:
-		done = write_instant(c, w);
+		write_instant(c, w);
 		break;
 	default:
 		write_count(c, &w->track);
 	}
-	return done ? c->out.error : MAYFLY_E_MEMORY;
-}
-
-static int write_tracks(struct chrome *c, const struct mayfly_query *query)
-{
-	int error;
-
-	if (!c->info->track_events)
-		return 0;
-	error = track_survey_begin(&c->survey, c->trace, query);
-	return error ? error : event_walk_run(c->trace, query, WALK_TRACKS, chrome_write_track, c);
+	return c->out->error;
 }
 
 /* Measurements of the process, and the recording's other counters. */
-static void write_measured(struct chrome *c, const struct mayfly_query *q)
+static void write_measured(struct chrome *c)
 {
+	const struct mayfly_query *q = c->job->query;
+
 	for (size_t i = 0; i < c->info->counters; i++) {
 		const struct mayfly_counter *m = mayfly_trace_counter(c->trace, i);
 
-		for (size_t k = 0; k < m->points && !c->out.error; k++)
+		for (size_t k = 0; k < m->points && !c->out->error; k++)
 			if (m->time_ns[k] >= q->from_ns && m->time_ns[k] <= q->to_ns)
 				write_counter(c, m->name, m->time_ns[k],
 					      *m->unit ? m->unit : "value", m->value[k]);
@@ -552,45 +518,41 @@ static void write_measured(struct chrome *c, const struct mayfly_query *q)
 
 /* ---- the whole file ---- */
 
-static void write_head(struct chrome *c, const struct export_options *options)
+static void write_head(struct chrome *c)
 {
-	out_text(&c->out, "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"made by\":");
-	out_json(&c->out, "mayfly " MAYFLY_VERSION);
-	out_text(&c->out, ",\"program\":");
-	out_json(&c->out, *options->purpose ? options->purpose : c->info->program);
-	out_format(&c->out,
+	const struct export_options *options = c->job->options;
+
+	out_text(c->out, "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"made by\":");
+	out_json(c->out, "mayfly " MAYFLY_VERSION);
+	out_text(c->out, ",\"program\":");
+	out_json(c->out, *options->purpose ? options->purpose : c->info->program);
+	out_format(c->out,
 		   ",\"interval bytes\":%" PRIu64 ",\"samples\":%" PRIu64
 		   ",\"start, ns since 1970\":%" PRId64 "},\n\"traceEvents\":[",
 		   c->info->interval_bytes, c->info->samples, c->info->start_real_ns);
 }
 
-int export_chrome(const struct mayfly_trace *trace, const struct export_options *options,
-		  trace_sink *sink, void *context)
+void export_chrome(struct export_job *j)
 {
-	struct chrome c = {.trace = trace, .info = mayfly_trace_info(trace)};
-	struct curve curve;
-	int error = curve_make(trace, options->query, STEPS, FUNCTIONS, &curve), finished;
+	struct chrome c = {.job = j, .trace = j->trace, .info = j->info, .out = &j->out};
 
-	if (error)
-		return error;
+	out_fail(&j->out, curve_make(j->trace, j->query, STEPS, FUNCTIONS, &c.curve));
+	export_stacks(j);
 	c.pid = c.info->pid ? c.info->pid : 1;
-	out_begin(&c.out, sink, context);
-	write_head(&c, options);
+	write_head(&c);
 	write_names(&c);
-	write_counters(&c, &curve);
-	write_measured(&c, options->query);
-	if (curve.steps)
-		error = write_labels(&c, options->query);
-	if (!error)
-		error = shown_begin(&c.stacks, trace, options->query);
-	if (!error)
-		error = write_tracks(&c, options->query);
-	if (!error && options->samples)
-		error = export_each_event(trace, true, chrome_write_sample, &c);
-	out_text(&c.out, "\n]}\n");
-	finished = out_end(&c.out);
+	write_counters(&c);
+	write_measured(&c);
+	if (c.curve.steps)
+		write_labels(&c);
+	if (c.info->track_events && !j->out.error)
+		out_fail(&j->out, track_survey_begin(&c.survey, j->trace, j->query));
+	if (c.info->track_events && !j->out.error)
+		out_fail(&j->out,
+			 event_walk_run(j->trace, j->query, WALK_TRACKS, chrome_write_track, &c));
+	if (j->options->samples && !j->out.error)
+		out_fail(&j->out, export_each_event(j->trace, true, chrome_write_sample, &c));
+	out_text(&j->out, "\n]}\n");
 	track_survey_end(&c.survey);
-	shown_end(&c.stacks);
-	curve_free(&curve);
-	return error ? error : finished;
+	curve_free(&c.curve);
 }

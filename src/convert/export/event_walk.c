@@ -263,6 +263,19 @@ int event_walk_run(const struct mayfly_trace *trace, const struct mayfly_query *
 	return result;
 }
 
+void event_walk_slices(const struct event_walk *w, event_walk_slice *slice, void *context)
+{
+	const struct span_stack *stack = stack_of(w, w->track.thread);
+
+	if (w->track.kind == MAYFLY_TRACK_BEGIN && !w->span.cut)
+		slice(context, w, &w->track, false);
+	for (size_t i = 0; i < w->nesting.close; i++)
+		slice(context, w, NULL, false);
+	for (size_t i = w->nesting.first; w->nesting.reopen && i < stack->depth; i++)
+		if (!stack->span[i].cut)
+			slice(context, w, &stack->span[i].begin, true);
+}
+
 /* ---- the survey ---- */
 
 #define FLOWS_MOST ((size_t)1 << 20)

@@ -93,6 +93,12 @@ typedef int event_walk_take(void *context, const struct event_walk *w);
 int event_walk_run(const struct mayfly_trace *trace, const struct mayfly_query *query,
 		   unsigned what, event_walk_take *take, void *context);
 
+/* For formats with slices: what the BEGIN or END of a span begins (the event; again: its slice was
+ * closed by another span's END) and ends (NULL: the innermost slice of the thread), in order. */
+typedef void event_walk_slice(void *context, const struct event_walk *w,
+			      const struct mayfly_track_event *begin, bool again);
+void event_walk_slices(const struct event_walk *w, event_walk_slice *slice, void *context);
+
 /* The open spans of a thread. */
 const struct span_stack *event_walk_stack(const struct event_walk *w, uint32_t thread);
 /* The innermost open span of a thread, or NULL. */

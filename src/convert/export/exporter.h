@@ -36,6 +36,12 @@ enum export_takes {
 	EXPORT_TAKES_PROCESS = 16u, /* export_options.process */
 };
 
+/* Writes one file: exports.h has what it is given. */
+struct export_job;
+typedef void export_convert(struct export_job *job);
+int export_run(export_convert *convert, const struct mayfly_trace *trace,
+	       const struct export_options *options, trace_sink *sink, void *context);
+
 #define EXPORT_METRIC(metric) (1u << (metric))
 #define EXPORT_ALL_METRICS    0x1fu
 
@@ -59,13 +65,12 @@ struct export_format {
 	/* FOLDER: a file in each such folder. An existing folder without it is not replaced. */
 	const char *landmark;
 	/* Memory depends on the number of live blocks, not on the number of events. */
-	int (*convert)(const struct mayfly_trace *trace, const struct export_options *options,
-		       trace_sink *sink, void *context);
+	export_convert *convert; /* for export_run() */
 	/* A phrase that tells the user what the file does not contain, or NULL. The pointer may
 	 * be NULL. */
 	const char *(*left_out)(const struct mayfly_trace *trace,
 				const struct export_options *options);
-	/* path: an empty file or folder with a temporary name. Returns, like convert(), 0, an
+	/* path: an empty file or folder with a temporary name. Returns, like export_run(), 0, an
 	 * errno, or a negative enum mayfly_error. */
 	int (*convert_at)(const struct mayfly_trace *trace, const struct export_options *options,
 			  const char *path);

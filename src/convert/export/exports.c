@@ -6,17 +6,46 @@
 #include <stdio.h>
 #include <string.h>
 
-void export_two_questions(const struct export_options *options, struct mayfly_query *asked,
-			  struct mayfly_query *other)
+int export_run(export_convert *convert, const struct mayfly_trace *trace,
+	       const struct export_options *options, trace_sink *sink, void *context)
 {
-	const struct mayfly_query *query = options->query;
+	struct export_job j = {.trace = trace,
+			       .info = mayfly_trace_info(trace),
+			       .options = options,
+			       .query = options->query};
 
-	*asked = *other = *query;
-	other->metric = query->metric == MAYFLY_ALLOCATED ? MAYFLY_PEAK : MAYFLY_ALLOCATED;
-	if (options->window) {
+	out_begin(&j.out, sink, context);
+	convert(&j);
+	shown_end(&j.stacks);
+	stack_sums_end(&j.sums);
+	return out_end(&j.out);
+}
+
+void export_stacks(struct export_job *j)
+{
+	out_fail(&j->out, shown_begin(&j->stacks, j->trace, j->query));
+}
+
+void export_sums(struct export_job *j, bool two)
+{
+	struct mayfly_query *asked = &j->asked[0], *other = &j->asked[1];
+
+	*asked = *other = *j->query;
+	other->metric = j->query->metric == MAYFLY_ALLOCATED ? MAYFLY_PEAK : MAYFLY_ALLOCATED;
+	if (j->options->window) {
 		asked->from_ns = 0;
 		asked->to_ns = INT64_MAX;
 	}
+	j->allocated = asked->metric != MAYFLY_ALLOCATED;
+	out_fail(&j->out, stack_sums_begin(&j->sums, j->trace, asked, two ? other : NULL));
+}
+
+size_t export_path(struct export_job *j, uint32_t node, const uint32_t **frames)
+{
+	size_t length = shown_path(&j->stacks, node, frames);
+
+	out_fail(&j->out, length ? 0 : MAYFLY_E_MEMORY);
+	return length;
 }
 
 bool export_knows(const struct mayfly_trace *trace, uint32_t absent)

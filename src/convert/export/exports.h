@@ -6,9 +6,30 @@
 
 #include "answer/shown_stacks.h"
 #include "convert/export/exporter.h"
+#include "convert/out.h"
 
-typedef int export_convert(const struct mayfly_trace *trace, const struct export_options *options,
-			   trace_sink *sink, void *context);
+/* A file that is being written. Errors stick in out.error: after one nothing is written any more,
+ * and what it is made of may be missing. */
+struct export_job {
+	const struct mayfly_trace *trace;
+	const struct mayfly_info *info;
+	const struct export_options *options;
+	const struct mayfly_query *query; /* the user's */
+	struct out out;
+	/* Parts that a format asks for by the functions below. */
+	struct shown_stacks stacks;
+	struct mayfly_query asked[STACK_COLUMNS]; /* the user's question, and the other one */
+	struct stack_sums sums;
+	int allocated; /* the column of the sums with what was allocated; the other is what is live */
+};
+
+/* As shown_begin(). */
+void export_stacks(struct export_job *job);
+/* The sums of the user's query; two: and "allocated" beside it. If the user asked for that, the other
+ * one is "live at the peak". */
+void export_sums(struct export_job *job, bool two);
+/* As shown_path(), which needs memory. */
+size_t export_path(struct export_job *job, uint32_t node, const uint32_t **frames);
 
 export_convert export_pprof, export_otlp, export_heap_v2, export_folded, export_speedscope,
     export_flamegraph, export_csv, export_chrome, export_perfetto, export_massif, memtrace_export;
@@ -23,12 +44,6 @@ typedef const char *export_left_out(const struct mayfly_trace *trace,
 				    const struct export_options *options);
 export_left_out ctf_left_out, memtrace_left_out;
 
-/*
- * The queries of formats that hold two metrics: the user's, and "allocated". If the user asked for
- * that, the other one is "live at the peak".
- */
-void export_two_questions(const struct export_options *options, struct mayfly_query *asked,
-			  struct mayfly_query *other);
 /* When what the query is about began, in ns since 1970, and how long it lasted; 0: not known. */
 void export_times(const struct mayfly_trace *trace, const struct mayfly_query *query,
 		  int64_t *start_ns, int64_t *duration_ns);

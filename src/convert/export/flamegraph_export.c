@@ -41,7 +41,7 @@ struct flamegraph {
 	struct calls *calls;
 	struct texts modules; /* of places; number 0: none */
 	uint32_t *module_of;  /* place -> module */
-	struct out out;
+	struct out *out;
 	bool counts;	 /* numbers of blocks are known */
 	uint8_t *colour; /* module -> colour; COLOURED and above: none */
 	uint32_t coloured[COLOURED];
@@ -205,7 +205,7 @@ static void print_frame(struct flamegraph *f, uint32_t node)
 	double scale = ROOM / f->calls->node[0].total, width = n->total * scale;
 	double x = MARGIN + n->left * scale, first = round(n->left);
 	const char *name = node_name(f, node), *label;
-	struct out *o = &f->out;
+	struct out *o = f->out;
 	size_t y = TOP + (size_t)n->depth * ROW;
 	char figures[128], plain[512];
 
@@ -253,27 +253,27 @@ static void print_legend(struct flamegraph *f)
 {
 	double x = MARGIN;
 
-	out_text(&f->out, "<g id=\"legend\">");
+	out_text(f->out, "<g id=\"legend\">");
 	for (size_t i = 0; i < f->colours; i++) {
 		const char *name = f->modules.text[f->coloured[i]];
 		char cut[40];
 
 		snprintf(cut, sizeof(cut), "%.30s%s", name, strlen(name) > 30 ? "..." : "");
-		out_format(&f->out, "<rect x=\"%.0f\" y=\"54\" width=\"11\" height=\"11\" fill=\"",
+		out_format(f->out, "<rect x=\"%.0f\" y=\"54\" width=\"11\" height=\"11\" fill=\"",
 			   x);
-		print_colour(&f->out, i, .75);
-		out_format(&f->out, "\"/><text x=\"%.0f\" y=\"64\">", x + 16);
-		out_xml(&f->out, cut);
-		out_text(&f->out, "</text>");
+		print_colour(f->out, i, .75);
+		out_format(f->out, "\"/><text x=\"%.0f\" y=\"64\">", x + 16);
+		out_xml(f->out, cut);
+		out_text(f->out, "</text>");
 		x += 36 + 7.2 * (double)strlen(cut);
 	}
-	out_text(&f->out, "</g>\n");
+	out_text(f->out, "</g>\n");
 }
 
 static void print_head(struct flamegraph *f, const char *title, const char *what)
 {
 	size_t deepest = 0, height;
-	struct out *o = &f->out;
+	struct out *o = f->out;
 
 	for (size_t i = 0; i < f->calls->nodes; i++)
 		if (f->calls->node[i].depth > deepest)
@@ -303,24 +303,25 @@ static void print_head(struct flamegraph *f, const char *title, const char *what
 		    "<text id=\"found\" x=\"1190\" y=\"45\"></text>\n");
 }
 
-static int print_picture(struct flamegraph *f, const char *title, const char *what)
+static void print_picture(struct flamegraph *f, const char *title, const char *what)
 {
 	f->name = malloc(NAME_BYTES);
-	if (!f->name || !number_modules(f) || !choose_colours(f))
-		return MAYFLY_E_MEMORY;
+	if (!f->name || !number_modules(f) || !choose_colours(f)) {
+		out_fail(f->out, MAYFLY_E_MEMORY);
+		return;
+	}
 	print_head(f, title, what);
 	if (f->calls->node[0].total > 0) {
 		for (uint32_t i = 0; i < f->calls->nodes; i++)
 			if (f->calls->node[i].total > 0)
 				print_frame(f, i);
-		out_text(&f->out, "<script><![CDATA[\n");
-		out_text(&f->out, flamegraph_script);
-		out_text(&f->out, "]]></script>\n");
+		out_text(f->out, "<script><![CDATA[\n");
+		out_text(f->out, flamegraph_script);
+		out_text(f->out, "]]></script>\n");
 	} else {
-		out_text(&f->out, "<text x=\"10\" y=\"106\">no blocks</text>\n");
+		out_text(f->out, "<text x=\"10\" y=\"106\">no blocks</text>\n");
 	}
-	out_text(&f->out, "</svg>\n");
-	return 0;
+	out_text(f->out, "</svg>\n");
 }
 
 /* "live at the peak, 1.234 s: 7.95 MiB +- 13 % in 93900 blocks" */
@@ -340,33 +341,21 @@ static void say_what(char *buffer, size_t size, const struct mayfly_trace *trace
 		 text_bytes(value, sizeof(value), bytes->estimate), error, blocks);
 }
 
-static int flamegraph_convert(struct flamegraph *f, const struct mayfly_trace *trace,
-			      const struct export_options *options)
+void export_flamegraph(struct export_job *j)
 {
 	const struct calls_options calls = {.least = LEAST_WIDTH / ROOM, .estimates = true};
+	struct flamegraph f = {.out = &j->out,
+			       .counts = export_knows(j->trace, MAYFLY_ABSENT_BLOCKS)};
 	char what[256];
-	int error = calls_run(trace, options->query, &calls, &f->calls);
 
-	if (error)
-		return error;
-	say_what(what, sizeof(what), trace, options->query, f->calls);
-	f->counts = export_knows(trace, MAYFLY_ABSENT_BLOCKS);
-	return print_picture(f, export_title(options, trace), what);
-}
-
-int export_flamegraph(const struct mayfly_trace *trace, const struct export_options *options,
-		      trace_sink *sink, void *context)
-{
-	struct flamegraph f = {0};
-	int error, written;
-
-	out_begin(&f.out, sink, context);
-	error = flamegraph_convert(&f, trace, options);
-	written = out_end(&f.out);
+	out_fail(&j->out, calls_run(j->trace, j->query, &calls, &f.calls));
+	if (j->out.error)
+		return;
+	say_what(what, sizeof(what), j->trace, j->query, f.calls);
+	print_picture(&f, export_title(j->options, j->trace), what);
 	calls_free(f.calls);
 	texts_free(&f.modules);
 	free(f.module_of);
 	free(f.colour);
 	free(f.name);
-	return error ? error : written;
 }

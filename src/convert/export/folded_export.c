@@ -13,69 +13,51 @@
 #include "base/array.h"
 
 struct folding {
-	const struct shown_stacks *stacks;
+	struct export_job *job;
 	struct call_tree tree;
-	struct out out;
 	uint32_t *path;
 	size_t path_capacity;
 };
 
-static bool print_stack(struct folding *f, uint32_t node, uint64_t bytes)
+static void print_stack(struct folding *f, uint32_t node, uint64_t bytes)
 {
+	struct out *o = &f->job->out;
 	size_t depth = 0;
 
 	for (uint32_t at = node; at > 0; at = f->tree.node[at].parent) {
-		if (!array_reserve(&f->path, &f->path_capacity, depth, sizeof(*f->path)))
-			return false;
+		if (!array_reserve(&f->path, &f->path_capacity, depth, sizeof(*f->path))) {
+			out_fail(o, MAYFLY_E_MEMORY);
+			return;
+		}
 		f->path[depth++] = at;
 	}
 	while (depth-- > 0) {
-		out_folded(&f->out, shown_text(f->stacks, f->tree.node[f->path[depth]].name));
-		out_char(&f->out, depth ? ';' : ' ');
+		out_folded(o, shown_text(&f->job->stacks, f->tree.node[f->path[depth]].name));
+		out_char(o, depth ? ';' : ' ');
 	}
-	out_unsigned(&f->out, bytes);
-	out_char(&f->out, '\n');
-	return true;
+	out_unsigned(o, bytes);
+	out_char(o, '\n');
 }
 
-static int print_tree(struct folding *f)
+void export_folded(struct export_job *j)
 {
+	struct folding f = {.job = j};
 	struct rounding bytes = {0};
 	size_t left;
 
-	for (uint32_t i = call_tree_next(&f->tree, 0, &left); i != CALL_NONE;
-	     i = call_tree_next(&f->tree, i, &left)) {
-		uint64_t own = rounding_next(&bytes, f->tree.node[i].self[CALL_BYTES(0)]);
+	export_sums(j, false);
+	export_stacks(j);
+	if (!j->out.error)
+		out_fail(&j->out, call_tree_make(&f.tree, &j->stacks, &j->sums, false));
+	if (!j->out.error)
+		out_fail(&j->out, call_tree_sort(&f.tree, CALL_BYTES(0)));
+	for (uint32_t i = 0;
+	     !j->out.error && (i = call_tree_next(&f.tree, i, &left)) != CALL_NONE;) {
+		uint64_t own = rounding_next(&bytes, f.tree.node[i].self[CALL_BYTES(0)]);
 
-		if (own && !print_stack(f, i, own))
-			return MAYFLY_E_MEMORY;
+		if (own)
+			print_stack(&f, i, own);
 	}
-	return 0;
-}
-
-int export_folded(const struct mayfly_trace *trace, const struct export_options *options,
-		  trace_sink *sink, void *context)
-{
-	struct folding f = {0};
-	struct shown_stacks stacks;
-	struct stack_sums sums;
-	int error = stack_sums_begin(&sums, trace, options->query, NULL), written;
-
-	if (error)
-		return error;
-	out_begin(&f.out, sink, context);
-	f.stacks = &stacks;
-	error = shown_begin(&stacks, trace, options->query);
-	if (!error)
-		error = call_tree_make(&f.tree, &stacks, &sums, false);
-	stack_sums_end(&sums);
-	if (!error)
-		error = call_tree_sort(&f.tree, CALL_BYTES(0));
-	if (!error)
-		error = print_tree(&f);
-	written = out_end(&f.out);
 	call_tree_free(&f.tree);
-	shown_end(&stacks);
 	free(f.path);
-	return error ? error : written;
 }

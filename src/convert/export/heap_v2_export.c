@@ -36,15 +36,6 @@ struct pair {
 	uint64_t blocks, bytes;
 };
 
-struct heap_v2 {
-	const struct mayfly_trace *trace;
-	struct shown_stacks stacks;
-	struct stack_sums sums;
-	int allocated; /* column of the sums; the other column is what is live */
-	bool counts;   /* numbers of blocks are known; otherwise each stack gets 1 */
-	struct out out;
-};
-
 static double tool_factor(double blocks, double bytes)
 {
 	return -1 / expm1(-bytes / blocks);
@@ -87,7 +78,8 @@ static struct pair whole_pair(const struct owed *owed)
 	return pair;
 }
 
-static struct pair heap_v2_give(const struct heap_v2 *h, struct owed *owed,
+/* counts: numbers of blocks are known; otherwise each stack gets 1. */
+static struct pair heap_v2_give(bool counts, struct owed *owed,
 				const struct mayfly_estimate *estimate)
 {
 	struct pair pair;
@@ -96,7 +88,7 @@ static struct pair heap_v2_give(const struct heap_v2 *h, struct owed *owed,
 	/* Blocks of 0 bytes cannot be expressed: the tools divide by the bytes. */
 	if (!(estimate->bytes.estimate > 0))
 		return (struct pair){0, 0};
-	owed->blocks += h->counts ? estimate->blocks.estimate : 1;
+	owed->blocks += counts ? estimate->blocks.estimate : 1;
 	owed->bytes += estimate->bytes.estimate;
 	pair = whole_pair(owed);
 	if (pair.blocks == 0)
@@ -120,32 +112,33 @@ static void print_pairs(struct out *o, const struct pair *live, const struct pai
 }
 
 /* Marks and stacks without code have no address. */
-static void print_addresses(struct heap_v2 *h, const uint32_t *path, size_t length)
+static void print_addresses(struct export_job *j, const uint32_t *path, size_t length)
 {
 	bool first = true;
 
 	for (size_t i = 0; i < length; i++) {
-		const struct mayfly_frame *frame = mayfly_trace_frame(h->trace, path[i]);
+		const struct mayfly_frame *frame = mayfly_trace_frame(j->trace, path[i]);
 
 		if (!frame || frame->kind != MAYFLY_FRAME_CODE)
 			continue;
-		out_format(&h->out, " 0x%" PRIx64, export_address(h->trace, frame) + !first);
+		out_format(&j->out, " 0x%" PRIx64, export_address(j->trace, frame) + !first);
 		first = false;
 	}
 	/* A line without any address would be skipped. */
-	out_text(&h->out, first ? " 0x0\n" : "\n");
+	out_text(&j->out, first ? " 0x0\n" : "\n");
 }
 
 /* Prints a line for each stack, or adds up what the lines have. */
-static int heap_v2_print_stacks(struct heap_v2 *h, struct pair total[2], bool print)
+static void heap_v2_print_stacks(struct export_job *j, struct pair total[2], bool print)
 {
+	bool counts = export_knows(j->trace, MAYFLY_ABSENT_BLOCKS);
 	struct owed live = {0}, allocated = {0};
 	struct stack_sum sum;
 
-	stack_sums_rewind(&h->sums);
-	while (stack_sums_next(&h->sums, &sum)) {
-		struct pair lives = heap_v2_give(h, &live, sum.of[!h->allocated]);
-		struct pair all = heap_v2_give(h, &allocated, sum.of[h->allocated]);
+	stack_sums_rewind(&j->sums);
+	while (!j->out.error && stack_sums_next(&j->sums, &sum)) {
+		struct pair lives = heap_v2_give(counts, &live, sum.of[!j->allocated]);
+		struct pair all = heap_v2_give(counts, &allocated, sum.of[j->allocated]);
 		const uint32_t *path;
 		size_t length;
 
@@ -155,59 +148,38 @@ static int heap_v2_print_stacks(struct heap_v2 *h, struct pair total[2], bool pr
 		total[1].bytes += all.bytes;
 		if (!print || (!lives.blocks && !all.blocks))
 			continue;
-		length = shown_path(&h->stacks, sum.node, &path);
-		if (!length)
-			return MAYFLY_E_MEMORY;
-		print_pairs(&h->out, &lives, &all);
-		print_addresses(h, path, length);
+		length = export_path(j, sum.node, &path);
+		print_pairs(&j->out, &lives, &all);
+		print_addresses(j, path, length);
 	}
-	return 0;
 }
 
 /* Each module gets a line as in /proc/PID/maps. */
-static void print_modules(struct heap_v2 *h)
+static void print_modules(struct export_job *j)
 {
-	size_t modules = mayfly_trace_info(h->trace)->modules;
+	out_text(&j->out, "\nMAPPED_LIBRARIES:\n");
+	for (size_t i = 0; i < j->info->modules; i++) {
+		const struct mayfly_module *m = mayfly_trace_module(j->trace, i);
 
-	out_text(&h->out, "\nMAPPED_LIBRARIES:\n");
-	for (size_t i = 0; i < modules; i++) {
-		const struct mayfly_module *m = mayfly_trace_module(h->trace, i);
-
-		out_format(&h->out, "%08" PRIx64 "-%08" PRIx64 " r-xp 00000000 00:00 0 ", m->start,
+		out_format(&j->out, "%08" PRIx64 "-%08" PRIx64 " r-xp 00000000 00:00 0 ", m->start,
 			   m->end);
 		for (const char *c = m->path; *c; c++)
-			out_char(&h->out, (unsigned char)*c < ' ' || *c == 0x7f ? '?' : *c);
-		out_char(&h->out, '\n');
+			out_char(&j->out, (unsigned char)*c < ' ' || *c == 0x7f ? '?' : *c);
+		out_char(&j->out, '\n');
 	}
 }
 
-int export_heap_v2(const struct mayfly_trace *trace, const struct export_options *options,
-		   trace_sink *sink, void *context)
+void export_heap_v2(struct export_job *j)
 {
-	struct heap_v2 h = {.trace = trace};
-	struct mayfly_query asked, other;
 	struct pair total[2] = {0};
-	int error, written;
 
-	export_two_questions(options, &asked, &other);
-	h.allocated = asked.metric != MAYFLY_ALLOCATED;
-	h.counts = export_knows(trace, MAYFLY_ABSENT_BLOCKS);
-	error = stack_sums_begin(&h.sums, trace, &asked, &other);
-	if (error)
-		return error;
-	out_begin(&h.out, sink, context);
-	error = shown_begin(&h.stacks, trace, options->query);
-	if (!error) {
-		/* The header has the sums of all lines, as in the tools' own files. */
-		heap_v2_print_stacks(&h, total, false);
-		out_text(&h.out, "heap profile: ");
-		print_pairs(&h.out, &total[0], &total[1]);
-		out_text(&h.out, " heap_v2/1\n");
-		error = heap_v2_print_stacks(&h, total, true);
-		print_modules(&h);
-	}
-	written = out_end(&h.out);
-	shown_end(&h.stacks);
-	stack_sums_end(&h.sums);
-	return error ? error : written;
+	export_sums(j, true);
+	export_stacks(j);
+	/* The header has the sums of all lines, as in the tools' own files. */
+	heap_v2_print_stacks(j, total, false);
+	out_text(&j->out, "heap profile: ");
+	print_pairs(&j->out, &total[0], &total[1]);
+	out_text(&j->out, " heap_v2/1\n");
+	heap_v2_print_stacks(j, total, true);
+	print_modules(j);
 }

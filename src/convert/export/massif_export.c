@@ -52,12 +52,13 @@ struct group { /* of sites with the same current line */
 };
 
 struct massif {
+	struct export_job *job;
 	const struct mayfly_trace *trace;
-	const struct mayfly_query *query;
-	struct shown_stacks stacks;
-	struct out out;
+	struct shown_stacks *stacks; /* and */
+	struct out *out;	     /* those of `job` */
 	struct site *site;
 	size_t sites;
+	struct curve curve;
 	double least; /* bytes that a place needs to be in the tree */
 };
 
@@ -65,7 +66,7 @@ struct massif {
 
 static const struct shown_line *line_of(const struct massif *m, const struct site *s)
 {
-	return &m->stacks.line[m->stacks.frame[s->frame].first + s->line];
+	return &m->stacks->line[m->stacks->frame[s->frame].first + s->line];
 }
 
 /* Moves to the next frame above with a shown line. */
@@ -74,10 +75,10 @@ static void climb(const struct massif *m, struct site *s)
 	while (s->node) {
 		struct mayfly_node n = mayfly_trace_node(m->trace, s->node);
 
-		s->frame = shown_node(&m->stacks, s->node);
+		s->frame = shown_node(m->stacks, s->node);
 		s->node = n.parent < s->node ? n.parent : 0;
 		s->line = 0;
-		if (s->frame != SHOWN_NOTHING && m->stacks.frame[s->frame].count)
+		if (s->frame != SHOWN_NOTHING && m->stacks->frame[s->frame].count)
 			return;
 	}
 	s->line = NO_LINE;
@@ -85,26 +86,25 @@ static void climb(const struct massif *m, struct site *s)
 
 static void to_caller(const struct massif *m, struct site *s)
 {
-	if (++s->line >= m->stacks.frame[s->frame].count)
+	if (++s->line >= m->stacks->frame[s->frame].count)
 		climb(m, s);
 }
 
-static bool begin_site(struct massif *m, struct site *s, const struct mayfly_node_sum *sum)
+static void begin_site(struct massif *m, struct site *s, const struct mayfly_node_sum *sum)
 {
 	const uint32_t *path;
-	size_t length = shown_path(&m->stacks, sum->node, &path);
+	size_t length = export_path(m->job, sum->node, &path);
 
 	*s = (struct site){.node = sum->node, .bytes = sum->self.bytes.estimate};
 	if (!length)
-		return false;
-	if (shown_trace_frame(&m->stacks, path[0]) >= m->stacks.info->frames) {
+		return;
+	if (shown_trace_frame(m->stacks, path[0]) >= m->stacks->info->frames) {
 		/* It shows no code: its only line says why. */
 		s->node = 0;
 		s->frame = path[0];
-		return true;
+		return;
 	}
 	climb(m, s);
-	return true;
 }
 
 static int compare_lines(const struct shown_line *a, const struct shown_line *b)
@@ -141,36 +141,35 @@ static bool is_large(const struct massif *m, const struct group *g)
 	return g->bytes >= m->least && m->site[g->first].line != NO_LINE;
 }
 
-/* Sorts sites into groups, largest bytes first; the group without a line is last. False: out of
- * memory. */
-static bool make_groups(struct massif *m, size_t first, size_t count, struct group **groups,
+/* Sorts sites into groups, largest bytes first; the group without a line is last. */
+static void make_groups(struct massif *m, size_t first, size_t count, struct group **groups,
 			size_t *made)
 {
 	size_t room = 0;
 
-	*groups = NULL;
-	*made = 0;
 	qsort_r(m->site + first, count, sizeof(*m->site), compare_sites, m);
 	for (size_t i = first; i < first + count; i++) {
 		struct group *last = *made ? &(*groups)[*made - 1] : NULL;
 
 		if (!last || compare_sites(&m->site[last->first], &m->site[i], m) != 0) {
-			if (!array_reserve(groups, &room, *made, sizeof(**groups)))
-				return false;
+			if (!array_reserve(groups, &room, *made, sizeof(**groups))) {
+				out_fail(m->out, MAYFLY_E_MEMORY);
+				return;
+			}
 			last = &(*groups)[(*made)++];
 			*last = (struct group){.first = i};
 		}
 		last->count++;
 		last->bytes += m->site[i].bytes;
 	}
-	qsort(*groups, *made, sizeof(**groups), compare_groups);
-	return true;
+	if (*made)
+		qsort(*groups, *made, sizeof(**groups), compare_groups);
 }
 
 static void indent(struct massif *m, int depth)
 {
 	for (int i = 0; i < depth; i++)
-		out_char(&m->out, ' ');
+		out_char(m->out, ' ');
 }
 
 static const char *base_of(const char *path)
@@ -187,7 +186,7 @@ static void massif_put_text(struct massif *m, const char *text)
 		size_t length = utf8_length(text);
 		bool shows = length > 0 && (unsigned char)*text >= ' ';
 
-		out_bytes(&m->out, shows ? text : "?", shows ? length : 1);
+		out_bytes(m->out, shows ? text : "?", shows ? length : 1);
 		text += length ? length : 1;
 	}
 }
@@ -197,34 +196,34 @@ static void put_place(struct massif *m, const struct site *s)
 	const struct shown_line *line = line_of(m, s);
 	const struct mayfly_frame *f = mayfly_trace_frame(m->trace, s->frame);
 	const struct mayfly_module *module = f ? mayfly_trace_module(m->trace, f->module) : NULL;
-	const char *file = shown_text(&m->stacks, line->file);
+	const char *file = shown_text(m->stacks, line->file);
 
 	if (f && f->kind == MAYFLY_FRAME_CODE)
-		out_format(&m->out, "0x%" PRIX64 ": ", export_address(m->trace, f));
-	massif_put_text(m, shown_text(&m->stacks, line->name));
+		out_format(m->out, "0x%" PRIX64 ": ", export_address(m->trace, f));
+	massif_put_text(m, shown_text(m->stacks, line->name));
 	if (*file) {
-		out_text(&m->out, " (");
+		out_text(m->out, " (");
 		massif_put_text(m, base_of(file));
-		out_format(&m->out, ":%" PRIu32 ")", line->line);
+		out_format(m->out, ":%" PRIu32 ")", line->line);
 	} else if (module) {
-		out_text(&m->out, " (in ");
+		out_text(m->out, " (in ");
 		massif_put_text(m, module->path);
-		out_char(&m->out, ')');
+		out_char(m->out, ')');
 	}
-	out_char(&m->out, '\n');
+	out_char(m->out, '\n');
 }
 
 /* Begins a line of the tree; below: the number of its children. */
 static void begin_line(struct massif *m, int depth, size_t below, double bytes)
 {
 	indent(m, depth);
-	out_format(&m->out, "n%zu: %.0f ", below, bytes);
+	out_format(m->out, "n%zu: %.0f ", below, bytes);
 }
 
 static void put_small(struct massif *m, int depth, size_t places, double bytes)
 {
 	begin_line(m, depth, 0, bytes);
-	out_format(&m->out, "in %zu place%s, %s below the threshold (%.2f%%)\n", places,
+	out_format(m->out, "in %zu place%s, %s below the threshold (%.2f%%)\n", places,
 		   places == 1 ? "" : "s", places == 1 ? "" : "all", THRESHOLD * 100);
 }
 
@@ -235,13 +234,9 @@ struct callers {
 	double small_bytes;
 };
 
-static bool find_callers(struct massif *m, const struct group *g, struct callers *c)
+static void find_callers(struct massif *m, const struct group *g, struct callers *c)
 {
-	*c = (struct callers){0};
-	if (!make_groups(m, g->first, g->count, &c->group, &c->groups)) {
-		free(c->group);
-		return false;
-	}
+	make_groups(m, g->first, g->count, &c->group, &c->groups);
 	for (size_t i = 0; i < c->groups; i++) {
 		if (is_large(m, &c->group[i])) {
 			c->large++;
@@ -250,25 +245,23 @@ static bool find_callers(struct massif *m, const struct group *g, struct callers
 			c->small_bytes += c->group[i].bytes;
 		}
 	}
-	return true;
 }
 
 /* place: what the line shows; NULL for the top. The current line of the group's sites is that of
- * their callers. False: out of memory. */
-static bool put_tree(struct massif *m, const struct group *g, const struct site *place, int depth)
+ * their callers. */
+static void put_tree(struct massif *m, const struct group *g, const struct site *place, int depth)
 {
 	struct callers c = {0};
-	bool done = true;
 
-	if (depth < DEPTH && !find_callers(m, g, &c))
-		return false;
+	if (depth < DEPTH)
+		find_callers(m, g, &c);
 	begin_line(m, depth, c.large + (c.small > 0), g->bytes);
 	if (place)
 		put_place(m, place);
 	else
-		out_text(&m->out,
+		out_text(m->out,
 			 "(heap allocation functions) malloc/new/new[], --alloc-fns, etc.\n");
-	for (size_t i = 0; done && i < c.groups; i++) {
+	for (size_t i = 0; !m->out->error && i < c.groups; i++) {
 		struct group callee = c.group[i];
 		struct site at = m->site[callee.first];
 
@@ -276,43 +269,39 @@ static bool put_tree(struct massif *m, const struct group *g, const struct site 
 			continue;
 		for (size_t k = callee.first; k < callee.first + callee.count; k++)
 			to_caller(m, &m->site[k]);
-		done = put_tree(m, &callee, &at, depth + 1);
+		put_tree(m, &callee, &at, depth + 1);
 	}
 	if (c.small)
 		put_small(m, depth + 1, c.small, c.small_bytes);
 	free(c.group);
-	return done;
 }
 
-static int put_tree_at(struct massif *m, int64_t time_ns)
+static void put_tree_at(struct massif *m, int64_t time_ns)
 {
-	struct mayfly_query query = *m->query;
+	struct mayfly_query query = *m->job->query;
 	struct mayfly_node_sums *sums;
 	struct group all = {0};
-	int error;
 
 	query.metric = MAYFLY_LIVE;
 	query.at_ns = time_ns;
 	query.from_ns = 0;
 	query.to_ns = INT64_MAX;
-	error = mayfly_node_sums_run(m->trace, &query, &sums);
-	if (error)
-		return error;
+	out_fail(m->out, mayfly_node_sums_run(m->trace, &query, &sums));
+	if (m->out->error)
+		return;
 	m->sites = 0;
 	m->site = malloc((sums->count + 1) * sizeof(*m->site));
 	for (size_t i = 0; m->site && i < sums->count; i++) {
-		if (!begin_site(m, &m->site[m->sites], &sums->sum[i]))
-			error = MAYFLY_E_MEMORY;
+		begin_site(m, &m->site[m->sites], &sums->sum[i]);
 		all.bytes += m->site[m->sites++].bytes;
 	}
 	all.count = m->sites;
 	m->least = all.bytes * THRESHOLD;
 	mayfly_node_sums_free(sums);
-	if (!m->site || (!error && !put_tree(m, &all, NULL, 0)))
-		error = MAYFLY_E_MEMORY;
+	out_fail(m->out, m->site ? 0 : MAYFLY_E_MEMORY);
+	if (!m->out->error)
+		put_tree(m, &all, NULL, 0);
 	free(m->site);
-	m->site = NULL;
-	return error;
 }
 
 /* ---- snapshots ---- */
@@ -325,18 +314,17 @@ struct massif_moment {
 	enum tree tree;
 };
 
-static int put_snapshot(struct massif *m, size_t number, const struct massif_moment *at)
+static void put_snapshot(struct massif *m, size_t number, const struct massif_moment *at)
 {
 	static const char *const trees[] = {"empty", "detailed", "peak"};
 
-	out_format(&m->out,
+	out_format(m->out,
 		   "#-----------\nsnapshot=%zu\n#-----------\ntime=%.6f\nmem_heap_B=%.0f\n"
 		   "mem_heap_extra_B=0\nmem_stacks_B=0\nheap_tree=%s\n",
 		   number, (double)(at->time_ns < 0 ? 0 : at->time_ns) / NANO_PER_MS, at->bytes,
 		   trees[at->tree]);
-	if (at->tree == NO_TREE)
-		return 0;
-	return put_tree_at(m, at->tree == PEAK_TREE ? MAYFLY_AT_PEAK : at->time_ns);
+	if (at->tree != NO_TREE)
+		put_tree_at(m, at->tree == PEAK_TREE ? MAYFLY_AT_PEAK : at->time_ns);
 }
 
 /* The moments in order of time: the start, the ends of all steps, and the peak, which has the
@@ -365,41 +353,24 @@ static size_t choose_moments(const struct curve *curve, const struct mayfly_quer
 	return count;
 }
 
-static int put_all(struct massif *m, const struct export_options *options,
-		   const struct curve *curve)
+void export_massif(struct export_job *j)
 {
-	const struct mayfly_info *info = mayfly_trace_info(m->trace);
+	struct massif m = {.job = j, .trace = j->trace, .stacks = &j->stacks, .out = &j->out};
 	struct massif_moment moments[SNAPSHOTS + 2];
-	size_t count = choose_moments(curve, options->query, moments);
-	int error = shown_begin(&m->stacks, m->trace, options->query);
+	size_t count;
 
-	out_text(&m->out, info->mode == MAYFLY_EXACT
+	out_fail(&j->out, curve_make(j->trace, j->query, SNAPSHOTS, 0, &m.curve));
+	out_fail(&j->out, m.curve.steps ? 0 : MAYFLY_E_ABSENT);
+	export_stacks(j);
+	count = j->out.error ? 0 : choose_moments(&m.curve, j->query, moments);
+	out_text(&j->out, j->info->mode == MAYFLY_EXACT
 			      ? "desc: mayfly, every allocation\ncmd: "
 			      : "desc: mayfly, estimates from samples\ncmd: ");
-	massif_put_text(m, *options->purpose ? options->purpose
-			   : *info->program  ? info->program
-					     : "unknown");
-	out_text(&m->out, "\ntime_unit: ms\n");
-	for (size_t i = 0; !error && !m->out.error && i < count; i++)
-		error = put_snapshot(m, i, &moments[i]);
-	shown_end(&m->stacks);
-	return error;
-}
-
-int export_massif(const struct mayfly_trace *trace, const struct export_options *options,
-		  trace_sink *sink, void *context)
-{
-	struct massif m = {.trace = trace, .query = options->query};
-	struct curve curve;
-	int error = curve_make(trace, options->query, SNAPSHOTS, 0, &curve), written;
-
-	if (!error && !curve.steps)
-		error = MAYFLY_E_ABSENT;
-	if (error)
-		return error;
-	out_begin(&m.out, sink, context);
-	error = put_all(&m, options, &curve);
-	written = out_end(&m.out);
-	curve_free(&curve);
-	return error ? error : written;
+	massif_put_text(&m, *j->options->purpose ? j->options->purpose
+			    : *j->info->program	 ? j->info->program
+						 : "unknown");
+	out_text(&j->out, "\ntime_unit: ms\n");
+	for (size_t i = 0; !j->out.error && i < count; i++)
+		put_snapshot(&m, i, &moments[i]);
+	curve_free(&m.curve);
 }

@@ -427,10 +427,16 @@ int memtrace_from_trace(const struct mayfly_trace *trace, const char *purpose, u
 
 /* ---- for the table of exporters ---- */
 
-int memtrace_export(const struct mayfly_trace *trace, const struct export_options *options,
-		    trace_sink *sink, void *context)
+static int to_out(void *out, const void *bytes, size_t size)
 {
-	return memtrace_from_trace(trace, options->purpose, options->query->heaps, sink, context);
+	out_bytes(out, bytes, size);
+	return ((struct out *)out)->error;
+}
+
+void memtrace_export(struct export_job *j)
+{
+	out_fail(&j->out, memtrace_from_trace(j->trace, j->options->purpose, j->query->heaps,
+					      to_out, &j->out));
 }
 
 const char *memtrace_left_out(const struct mayfly_trace *trace,

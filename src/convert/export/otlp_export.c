@@ -38,6 +38,7 @@ struct otlp_values {
 };
 
 struct otlp {
+	struct export_job *job;
 	struct profile_samples samples;
 	struct texts strings, values; /* values: of attributes, which hold them themselves */
 	struct interner functions, attributes, stacks;
@@ -131,7 +132,7 @@ static uint32_t double_attribute(struct otlp *o, const char *key, double value, 
 
 static uint32_t otlp_function(struct otlp *o, const struct shown_line *line)
 {
-	const struct shown_stacks *stacks = &o->samples.stacks;
+	const struct shown_stacks *stacks = &o->job->stacks;
 	struct key key = {{1, line->name, line->file}};
 	bool is_new;
 	uint32_t number = number_from_1(o, &o->functions, key, &is_new);
@@ -151,11 +152,11 @@ static uint32_t otlp_mapping(struct otlp *o, uint32_t index)
 	char build_id[BUILD_ID_TEXT];
 	uint32_t id = 0;
 
-	if (index >= o->samples.info->modules)
+	if (index >= o->job->info->modules)
 		return 0;
 	if (o->mapping[index])
 		return o->mapping[index];
-	m = mayfly_trace_module(o->samples.trace, index);
+	m = mayfly_trace_module(o->job->trace, index);
 	if (*export_build_id(build_id, m))
 		id = text_attribute(o, BUILD_ID_KEY, build_id);
 	put_number(&o->message, OTLP_MAPPING_START, m->start);
@@ -171,7 +172,7 @@ static uint32_t otlp_mapping(struct otlp *o, uint32_t index)
 
 static uint32_t otlp_location(struct otlp *o, uint32_t index)
 {
-	const struct shown_stacks *stacks = &o->samples.stacks;
+	const struct shown_stacks *stacks = &o->job->stacks;
 	const struct shown_frame *shown = &stacks->frame[index];
 	const struct mayfly_frame *frame =
 	    mayfly_trace_frame(stacks->trace, shown_trace_frame(stacks, index));
@@ -242,7 +243,7 @@ static void put_strings(struct otlp *o)
 
 /* ---- profiles ---- */
 
-static int take_sample(void *context, const struct profile_sample *sample)
+static void take_sample(void *context, const struct profile_sample *sample)
 {
 	struct otlp *o = context;
 	uint32_t stack = otlp_stack(o, sample);
@@ -251,8 +252,10 @@ static int take_sample(void *context, const struct profile_sample *sample)
 	struct otlp_values *v;
 
 	if (o->failed || row == INTERNER_NONE ||
-	    !array_reserve_filled(&o->value, &o->room, row, sizeof(*o->value), 0))
-		return MAYFLY_E_MEMORY;
+	    !array_reserve_filled(&o->value, &o->room, row, sizeof(*o->value), 0)) {
+		out_fail(&o->job->out, MAYFLY_E_MEMORY);
+		return;
+	}
 	v = &o->value[row];
 	v->stack = stack;
 	v->set = sample->set;
@@ -260,14 +263,13 @@ static int take_sample(void *context, const struct profile_sample *sample)
 		v->of[i][OTLP_BYTES] += sample->bytes[i];
 		v->of[i][OTLP_BLOCKS] += sample->blocks[i];
 	}
-	return 0;
 }
 
 /* The numbers of a set's labels, into o->part. */
 static void put_labels(struct otlp *o, uint32_t set)
 {
 	size_t count;
-	const struct mayfly_label *label = mayfly_trace_labels(o->samples.trace, set, &count);
+	const struct mayfly_label *label = mayfly_trace_labels(o->job->trace, set, &count);
 
 	for (size_t i = 0; i < count; i++)
 		if (label_counts(label, i, count))
@@ -307,8 +309,7 @@ static void put_times(const struct otlp *o, struct bytes *profile)
 {
 	int64_t start_ns, duration_ns;
 
-	export_times(o->samples.trace, &o->samples.query[o->samples.allocated], &start_ns,
-		     &duration_ns);
+	export_times(o->job->trace, &o->job->asked[o->job->allocated], &start_ns, &duration_ns);
 	if (start_ns)
 		protobuf_fixed(profile, OTLP_PROFILE_TIME, (uint64_t)start_ns);
 	if (duration_ns)
@@ -318,11 +319,11 @@ static void put_times(const struct otlp *o, struct bytes *profile)
 /* What a sum of the samples is, and how certain it is. There is no other place for that. */
 static void put_certainty(struct otlp *o, struct bytes *profile, int column, enum unit unit)
 {
-	const struct mayfly_node_sums *sums = o->samples.sums.of[column];
+	const struct mayfly_node_sums *sums = o->job->sums.of[column];
 	const struct mayfly_estimate *total = &sums->total;
 	char metric[128];
 
-	export_metric_text(metric, sizeof(metric), o->samples.trace, &o->samples.query[column],
+	export_metric_text(metric, sizeof(metric), o->job->trace, &o->job->asked[column],
 			   sums->time_ns);
 	bytes_put_u(&o->part, text_attribute(o, "mayfly.metric", metric));
 	if (profile_is_estimate(&o->samples)) {
@@ -337,11 +338,11 @@ static void put_certainty(struct otlp *o, struct bytes *profile, int column, enu
 
 static void put_profile(struct otlp *o, struct bytes *scope, int column, enum unit unit)
 {
-	uint64_t interval = o->samples.info->interval_bytes;
+	uint64_t interval = o->job->info->interval_bytes;
 	struct bytes profile = {0};
 	char type[32];
 
-	if (!o->samples.sums.of[column] || (unit == OTLP_BLOCKS && !o->samples.counts))
+	if (!o->job->sums.of[column] || (unit == OTLP_BLOCKS && !o->samples.counts))
 		return;
 	snprintf(type, sizeof(type), "%s_%s", profile_column_name(&o->samples, column),
 		 unit == OTLP_BYTES ? "space" : "objects");
@@ -400,13 +401,13 @@ static void put_known(struct otlp *o, struct bytes *resource, const struct expor
 static void put_process(struct otlp *o, struct bytes *resource,
 			const struct export_process *process)
 {
-	const struct mayfly_info *info = o->samples.info;
-	size_t program = export_program(o->samples.trace);
+	const struct mayfly_info *info = o->job->info;
+	size_t program = export_program(o->job->trace);
 	const char *name = path_base(info->program);
 	char build_id[BUILD_ID_TEXT] = "";
 
 	if (program < info->modules)
-		export_build_id(build_id, mayfly_trace_module(o->samples.trace, program));
+		export_build_id(build_id, mayfly_trace_module(o->job->trace, program));
 	put_known(o, resource, process, "service.name",
 		  process->service ? process->service
 		  : *name	   ? name
@@ -435,13 +436,11 @@ static bool has_failed(const struct otlp *o)
 	       o->value_bytes.failed;
 }
 
-static int write_request(struct otlp *o, const struct export_options *options, trace_sink *sink,
-			 void *context)
+static void write_request(struct otlp *o)
 {
 	struct bytes scope = {0}, inner = {0}, request = {0};
-	int error = MAYFLY_E_MEMORY;
 
-	put_process(o, &inner, &options->process);
+	put_process(o, &inner, &o->job->options->process);
 	protobuf_message(&request, RESOURCE_PROFILES_RESOURCE, &inner);
 	put_profiles(o, &scope);
 	protobuf_message(&request, RESOURCE_PROFILES_SCOPES, &scope);
@@ -450,34 +449,27 @@ static int write_request(struct otlp *o, const struct export_options *options, t
 	protobuf_message(&inner, REQUEST_RESOURCE_PROFILES, &request);
 	bytes_free(&request);
 	protobuf_message(&inner, REQUEST_DICTIONARY, &o->dictionary);
-	if (!inner.failed && !has_failed(o))
-		error = sink(context, inner.at, inner.used);
+	if (inner.failed || has_failed(o))
+		out_fail(&o->job->out, MAYFLY_E_MEMORY);
+	else
+		out_bytes(&o->job->out, inner.at, inner.used);
 	bytes_free(&inner);
-	return error;
 }
 
-static int otlp_convert(struct otlp *o, const struct export_options *options, trace_sink *sink,
-			void *context)
+void export_otlp(struct export_job *j)
 {
-	int error;
+	struct otlp o = {.job = j};
 
-	o->location = calloc(shown_indices(&o->samples.stacks), sizeof(*o->location));
-	o->mapping = calloc(o->samples.info->modules + 1, sizeof(*o->mapping));
-	if (!o->location || !o->mapping)
-		return MAYFLY_E_MEMORY;
-	put_empty_items(o);
-	error = profile_samples_run(&o->samples, take_sample, o);
-	return error ? error : write_request(o, options, sink, context);
-}
-
-int export_otlp(const struct mayfly_trace *trace, const struct export_options *options,
-		trace_sink *sink, void *context)
-{
-	struct otlp o = {0};
-	int error = profile_samples_begin(&o.samples, trace, options);
-
-	if (!error)
-		error = otlp_convert(&o, options, sink, context);
+	profile_samples_begin(&o.samples, j);
+	if (!j->out.error) {
+		o.location = calloc(shown_indices(&j->stacks), sizeof(*o.location));
+		o.mapping = calloc(j->info->modules + 1, sizeof(*o.mapping));
+		out_fail(&j->out, o.location && o.mapping ? 0 : MAYFLY_E_MEMORY);
+	}
+	put_empty_items(&o);
+	profile_samples_run(&o.samples, take_sample, &o);
+	if (!j->out.error)
+		write_request(&o);
 	profile_samples_end(&o.samples);
 	texts_free(&o.strings);
 	texts_free(&o.values);
@@ -493,5 +485,4 @@ int export_otlp(const struct mayfly_trace *trace, const struct export_options *o
 	free(o.value);
 	free(o.location);
 	free(o.mapping);
-	return error;
 }

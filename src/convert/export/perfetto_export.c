@@ -63,11 +63,13 @@ struct heap {
 };
 
 struct perfetto {
+	struct export_job *job;
 	const struct mayfly_trace *trace;
 	const struct mayfly_info *info;
 	const struct mayfly_query *query;
+	struct out *out; /* that of `job` */
 	struct perfetto_stacks stacks;
-	struct out out;
+	struct curve curve;
 	struct bytes packet, message, inner, dump;
 	uint32_t pid;
 	uint64_t zero; /* the file's time at the trace's time 0 */
@@ -98,13 +100,6 @@ static void perfetto_begin_packet(struct perfetto *p, int64_t time_ns, unsigned 
 		protobuf_unsigned(&p->packet, PACKET_FLAGS, flags);
 }
 
-/* After an error packets are not written: p->out.error has the first one. */
-static void perfetto_fail(struct perfetto *p, int error)
-{
-	if (!p->out.error)
-		p->out.error = error;
-}
-
 /* Writes p->message as the packet's message. */
 static void perfetto_end_packet(struct perfetto *p, uint32_t field)
 {
@@ -113,11 +108,11 @@ static void perfetto_end_packet(struct perfetto *p, uint32_t field)
 
 	protobuf_message(&p->packet, field, &p->message);
 	if (p->packet.failed)
-		perfetto_fail(p, MAYFLY_E_MEMORY);
+		out_fail(p->out, MAYFLY_E_MEMORY);
 	size = varint_store(head, TRACE_PACKET << 3 | 2);
 	size += varint_store(head + size, p->packet.used);
-	out_bytes(&p->out, head, size);
-	out_bytes(&p->out, p->packet.at, p->packet.used);
+	out_bytes(p->out, head, size);
+	out_bytes(p->out, p->packet.at, p->packet.used);
 }
 
 /* New interned data of stacks goes into the first packet that needs it. */
@@ -338,11 +333,11 @@ static void perfetto_put_labels(struct perfetto *p)
 	const char *key[BY_LABEL_KEYS];
 	size_t keys = label_keys(p->trace, key, BY_LABEL_KEYS);
 
-	for (size_t i = 0; i < keys && !p->out.error; i++) {
+	for (size_t i = 0; i < keys && !p->out->error; i++) {
 		uint64_t first = TRACK_LABELLED + i * (BY_LABEL_VALUES + 1);
 		struct by_label b;
 
-		perfetto_fail(p, by_label_begin(&b, p->trace, p->query, key[i], STEPS));
+		out_fail(p->out, by_label_begin(&b, p->trace, p->query, key[i], STEPS));
 		if (b.values) {
 			put_label_tracks(p, &b, first);
 			put_label_counters(p, &b, first);
@@ -414,13 +409,13 @@ static void put_sums(struct perfetto *p, struct heap *h, struct stack_sums *sums
 	struct stack_sum sum;
 
 	begin_dump(p, h, time_ns);
-	while (!p->out.error && stack_sums_next(sums, &sum)) {
+	while (!p->out->error && stack_sums_next(sums, &sum)) {
 		if (p->dump.used + p->stacks.fresh.used > PACKET_BYTES) {
 			end_dump(p, time_ns, true);
 			begin_dump(p, h, time_ns);
 		}
 		if (!add_sample(p, h, &sum))
-			perfetto_fail(p, MAYFLY_E_MEMORY);
+			out_fail(p->out, MAYFLY_E_MEMORY);
 	}
 	end_dump(p, time_ns, false);
 }
@@ -446,7 +441,7 @@ static void put_dump(struct perfetto *p, struct heap *h, const struct perfetto_m
 	allocated.to_ns = at->time_ns + (p->info->snapshot_ns == 0 && at->time_ns < INT64_MAX);
 	error = stack_sums_begin(&sums, p->trace, &allocated, &live);
 	if (error) {
-		perfetto_fail(p, error);
+		out_fail(p->out, error);
 		return;
 	}
 	put_sums(p, h, &sums, at->time_ns);
@@ -514,17 +509,15 @@ static void choose_heaps(struct perfetto *p)
 	p->heap[2].used = present & p->heap[2].heaps;
 }
 
-static bool begin_heaps(struct perfetto *p)
+static void begin_heaps(struct perfetto *p)
 {
 	choose_heaps(p);
 	for (size_t i = 0; i < sizeof(p->heap) / sizeof(p->heap[0]); i++) {
 		if (!p->heap[i].used)
 			continue;
 		p->heap[i].dumped = calloc(p->info->nodes + 1, sizeof(*p->heap[i].dumped));
-		if (!p->heap[i].dumped)
-			return false;
+		out_fail(p->out, p->heap[i].dumped ? 0 : MAYFLY_E_MEMORY);
 	}
-	return true;
 }
 
 /* ---- track events ---- */
@@ -623,7 +616,7 @@ static void put_named(struct perfetto *p, const struct mayfly_track_event *e, un
 	struct track_iids iid;
 
 	if ((e->node && !stack) || !intern_type(p, type, again, &iid)) {
-		perfetto_fail(p, MAYFLY_E_MEMORY);
+		out_fail(p->out, MAYFLY_E_MEMORY);
 		return;
 	}
 	begin_event(p, time_ns, FLAG_NEEDS_STATE, event_type, thread_track(p, e->thread));
@@ -649,16 +642,15 @@ static void end_slice(struct perfetto *p, uint32_t thread, int64_t time_ns)
 	perfetto_end_packet(p, PACKET_TRACK_EVENT);
 }
 
-static void put_end(struct perfetto *p, const struct event_walk *w)
+static void put_slice(void *context, const struct event_walk *w,
+		      const struct mayfly_track_event *begin, bool again)
 {
-	const struct span_stack *stack = event_walk_stack(w, w->track.thread);
-	int64_t time_ns = w->track.time_ns;
+	struct perfetto *p = context;
 
-	for (size_t i = 0; i < w->nesting.close; i++)
-		end_slice(p, w->track.thread, time_ns);
-	for (size_t i = w->nesting.first; w->nesting.reopen && i < stack->depth; i++)
-		if (!stack->span[i].cut)
-			put_named(p, &stack->span[i].begin, TYPE_BEGIN, time_ns, true);
+	if (begin)
+		put_named(p, begin, TYPE_BEGIN, w->track.time_ns, again);
+	else
+		end_slice(p, w->track.thread, w->track.time_ns);
 }
 
 /* The track of a thread's counter is a child of the thread's track, any other of the process's. */
@@ -676,7 +668,7 @@ static void perfetto_put_count(struct perfetto *p, const struct mayfly_track_eve
 		return;
 	number = interner_add(&p->counters, key, &is_new);
 	if (number == INTERNER_NONE) {
-		perfetto_fail(p, MAYFLY_E_MEMORY);
+		out_fail(p->out, MAYFLY_E_MEMORY);
 		return;
 	}
 	track = TRACK_COUNTED + number;
@@ -697,11 +689,8 @@ static int put_track(void *context, const struct event_walk *w)
 
 	switch (w->track.kind) {
 	case MAYFLY_TRACK_BEGIN:
-		if (!w->span.cut)
-			put_named(p, &w->track, TYPE_BEGIN, w->track.time_ns, false);
-		break;
 	case MAYFLY_TRACK_END:
-		put_end(p, w);
+		event_walk_slices(w, put_slice, p);
 		break;
 	case MAYFLY_TRACK_INSTANT:
 		put_named(p, &w->track, TYPE_INSTANT, w->track.time_ns, false);
@@ -709,16 +698,16 @@ static int put_track(void *context, const struct event_walk *w)
 	default:
 		perfetto_put_count(p, &w->track);
 	}
-	return p->out.error;
+	return p->out->error;
 }
 
 static void put_tracks(struct perfetto *p)
 {
-	if (!p->info->track_events || p->out.error)
+	if (!p->info->track_events || p->out->error)
 		return;
-	perfetto_fail(p, track_survey_begin(&p->survey, p->trace, p->query));
-	if (!p->out.error)
-		perfetto_fail(p, event_walk_run(p->trace, p->query, WALK_TRACKS, put_track, p));
+	out_fail(p->out, track_survey_begin(&p->survey, p->trace, p->query));
+	if (!p->out->error)
+		out_fail(p->out, event_walk_run(p->trace, p->query, WALK_TRACKS, put_track, p));
 }
 
 /* ---- samples ---- */
@@ -745,13 +734,15 @@ static int perfetto_put_sample(void *context, const struct mayfly_event *e)
 	if (stack)
 		protobuf_unsigned(&p->message, EVENT_STACK, stack);
 	perfetto_end_packet(p, PACKET_TRACK_EVENT);
-	return p->out.error;
+	return p->out->error;
 }
 
 /* ---- the whole file ---- */
 
-static void put_all(struct perfetto *p, const struct curve *curve, bool samples)
+static void put_all(struct perfetto *p, bool samples)
 {
+	const struct curve *curve = &p->curve;
+
 	put_clocks(p);
 	put_process(p);
 	perfetto_put_threads(p);
@@ -763,13 +754,14 @@ static void put_all(struct perfetto *p, const struct curve *curve, bool samples)
 		perfetto_put_labels(p);
 	put_dumps(p, curve);
 	put_tracks(p);
-	if (!p->out.error && samples)
-		perfetto_fail(p, export_each_event(p->trace, true, perfetto_put_sample, p));
+	if (!p->out->error && samples)
+		out_fail(p->out, export_each_event(p->trace, true, perfetto_put_sample, p));
 }
 
 static void end_perfetto(struct perfetto *p)
 {
 	perfetto_stacks_end(&p->stacks);
+	curve_free(&p->curve);
 	bytes_free(&p->packet);
 	bytes_free(&p->message);
 	bytes_free(&p->inner);
@@ -782,26 +774,18 @@ static void end_perfetto(struct perfetto *p)
 		free(p->heap[i].dumped);
 }
 
-int export_perfetto(const struct mayfly_trace *trace, const struct export_options *options,
-		    trace_sink *sink, void *context)
+void export_perfetto(struct export_job *j)
 {
 	struct perfetto p = {
-	    .trace = trace, .info = mayfly_trace_info(trace), .query = options->query};
-	struct curve curve;
-	int error = curve_make(trace, options->query, STEPS, FUNCTIONS, &curve);
+	    .job = j, .trace = j->trace, .info = j->info, .query = j->query, .out = &j->out};
 
-	if (error)
-		return error;
+	out_fail(&j->out, curve_make(j->trace, j->query, STEPS, FUNCTIONS, &p.curve));
 	p.pid = p.info->pid ? p.info->pid : 1;
 	p.zero = p.info->start_real_ns > 0 ? (uint64_t)p.info->start_real_ns : SOME_TIME;
-	out_begin(&p.out, sink, context);
-	perfetto_fail(&p, perfetto_stacks_begin(&p.stacks, trace, options->query));
-	if (!p.out.error && !begin_heaps(&p))
-		perfetto_fail(&p, MAYFLY_E_MEMORY);
-	if (!p.out.error)
-		put_all(&p, &curve, options->samples);
-	error = out_end(&p.out);
+	if (!j->out.error)
+		out_fail(&j->out, perfetto_stacks_begin(&p.stacks, j->trace, j->query));
+	begin_heaps(&p);
+	if (!j->out.error)
+		put_all(&p, j->options->samples);
 	end_perfetto(&p);
-	curve_free(&curve);
-	return error;
 }

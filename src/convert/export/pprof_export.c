@@ -27,57 +27,40 @@
 #include "convert/pprof_fields.h"
 #include "base/interner.h"
 
-struct zip {
-	z_stream stream;
-	trace_sink *sink;
-	void *context;
-	int error;
-	uint8_t buffer[32768];
-};
-
 struct pprof {
+	struct export_job *job;
 	struct profile_samples samples;
 	struct texts strings;
 	struct interner functions;
 	uint8_t *used; /* for each frame, then for each special location */
 	struct bytes message, part, line;
-	struct zip zip;
+	z_stream zip;
+	uint8_t buffer[32768]; /* what `zip` makes */
 };
 
 /* ---- gzip ---- */
 
-static void zip_write(struct zip *z, const void *bytes, size_t size, int flush)
+static void zip_write(struct pprof *p, const void *bytes, size_t size, int flush)
 {
+	struct out *o = &p->job->out;
+	z_stream *z = &p->zip;
 	int result;
 
-	if (z->error)
-		return;
-	z->stream.next_in = (void *)(uintptr_t)bytes;
-	z->stream.avail_in = (unsigned int)size;
+	z->next_in = (void *)(uintptr_t)bytes;
+	z->avail_in = (unsigned int)size;
 	do {
-		z->stream.next_out = z->buffer;
-		z->stream.avail_out = sizeof(z->buffer);
-		result = deflate(&z->stream, flush);
+		if (o->error)
+			return;
+		z->next_out = p->buffer;
+		z->avail_out = sizeof(p->buffer);
+		result = deflate(z, flush);
 		if (result == Z_STREAM_ERROR)
-			z->error = MAYFLY_E_MEMORY;
-		else if (z->stream.avail_out < sizeof(z->buffer))
-			z->error =
-			    z->sink(z->context, z->buffer, sizeof(z->buffer) - z->stream.avail_out);
-	} while (!z->error &&
-		 (flush == Z_FINISH ? result != Z_STREAM_END : z->stream.avail_out == 0));
+			out_fail(o, MAYFLY_E_MEMORY);
+		out_bytes(o, p->buffer, sizeof(p->buffer) - z->avail_out);
+	} while (flush == Z_FINISH ? result != Z_STREAM_END : z->avail_out == 0);
 }
 
 #define GZIP_WINDOW (15 + 16) /* the largest window, and gzip's header instead of zlib's */
-
-static int zip_begin(struct zip *z, trace_sink *sink, void *context)
-{
-	z->sink = sink;
-	z->context = context;
-	return deflateInit2(&z->stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP_WINDOW, 8,
-			    Z_DEFAULT_STRATEGY) == Z_OK
-		   ? 0
-		   : MAYFLY_E_MEMORY;
-}
 
 /* ---- parts of the profile ---- */
 
@@ -85,25 +68,24 @@ static int zip_begin(struct zip *z, trace_sink *sink, void *context)
 static void write_message(struct pprof *p, uint32_t field)
 {
 	if (p->message.failed || p->part.failed || p->line.failed)
-		p->zip.error = p->zip.error ? p->zip.error : MAYFLY_E_MEMORY;
+		out_fail(&p->job->out, MAYFLY_E_MEMORY);
 	p->part.used = 0;
 	protobuf_message(&p->part, field, &p->message);
-	zip_write(&p->zip, p->part.at, p->part.used, Z_NO_FLUSH);
+	zip_write(p, p->part.at, p->part.used, Z_NO_FLUSH);
 }
 
 static void write_number(struct pprof *p, uint32_t field, int64_t value)
 {
 	p->part.used = 0;
 	protobuf_signed(&p->part, field, value);
-	zip_write(&p->zip, p->part.at, p->part.used, Z_NO_FLUSH);
+	zip_write(p, p->part.at, p->part.used, Z_NO_FLUSH);
 }
 
 static uint32_t string(struct pprof *p, const char *text)
 {
 	uint32_t number = texts_number(&p->strings, text);
 
-	if (number == TEXTS_FAILED && !p->zip.error)
-		p->zip.error = MAYFLY_E_MEMORY;
+	out_fail(&p->job->out, number == TEXTS_FAILED ? MAYFLY_E_MEMORY : 0);
 	return number;
 }
 
@@ -122,9 +104,9 @@ static void write_types_of(struct pprof *p, int column)
 
 	snprintf(objects, sizeof(objects), "%s_objects", name);
 	snprintf(space, sizeof(space), "%s_space", name);
-	if (p->samples.sums.of[column] && p->samples.counts)
+	if (p->job->sums.of[column] && p->samples.counts)
 		write_value_type(p, PROFILE_SAMPLE_TYPE, objects, "count");
-	if (p->samples.sums.of[column])
+	if (p->job->sums.of[column])
 		write_value_type(p, PROFILE_SAMPLE_TYPE, space, "bytes");
 	if (column == 0) /* the user's query */
 		write_number(p, PROFILE_DEFAULT_SAMPLE_TYPE, string(p, space));
@@ -132,10 +114,10 @@ static void write_types_of(struct pprof *p, int column)
 
 static void write_types(struct pprof *p)
 {
-	uint64_t interval = p->samples.info->interval_bytes;
+	uint64_t interval = p->job->info->interval_bytes;
 
-	write_types_of(p, p->samples.allocated);
-	write_types_of(p, !p->samples.allocated);
+	write_types_of(p, p->job->allocated);
+	write_types_of(p, !p->job->allocated);
 	write_value_type(p, PROFILE_PERIOD_TYPE, "space", "bytes");
 	write_number(p, PROFILE_PERIOD, interval ? (int64_t)interval : 1);
 }
@@ -143,7 +125,7 @@ static void write_types(struct pprof *p)
 /* The values of one column, in the order of the types. */
 static void add_values(struct pprof *p, const struct profile_sample *sample, int column)
 {
-	if (!p->samples.sums.of[column])
+	if (!p->job->sums.of[column])
 		return;
 	if (p->samples.counts)
 		bytes_put_u(&p->line, sample->blocks[column]);
@@ -153,7 +135,7 @@ static void add_values(struct pprof *p, const struct profile_sample *sample, int
 static void add_labels(struct pprof *p, uint32_t set)
 {
 	size_t count;
-	const struct mayfly_label *label = mayfly_trace_labels(p->samples.trace, set, &count);
+	const struct mayfly_label *label = mayfly_trace_labels(p->job->trace, set, &count);
 
 	for (size_t i = 0; i < count; i++) {
 		if (!label_counts(label, i, count))
@@ -164,12 +146,12 @@ static void add_labels(struct pprof *p, uint32_t set)
 	}
 }
 
-static int write_sample(void *context, const struct profile_sample *sample)
+static void write_sample(void *context, const struct profile_sample *sample)
 {
 	struct pprof *p = context;
 
-	add_values(p, sample, p->samples.allocated);
-	add_values(p, sample, !p->samples.allocated);
+	add_values(p, sample, p->job->allocated);
+	add_values(p, sample, !p->job->allocated);
 	protobuf_message(&p->message, SAMPLE_VALUE, &p->line);
 	for (size_t i = 0; i < sample->length; i++) {
 		p->used[sample->path[i]] = 1;
@@ -178,7 +160,6 @@ static int write_sample(void *context, const struct profile_sample *sample)
 	protobuf_message(&p->message, SAMPLE_LOCATION, &p->line);
 	add_labels(p, sample->set);
 	write_message(p, PROFILE_SAMPLE);
-	return p->zip.error;
 }
 
 static uint32_t function_id(struct pprof *p, const struct shown_line *line)
@@ -187,14 +168,13 @@ static uint32_t function_id(struct pprof *p, const struct shown_line *line)
 	bool is_new;
 	uint32_t number = interner_add(&p->functions, key, &is_new);
 
-	if (number == INTERNER_NONE && !p->zip.error)
-		p->zip.error = MAYFLY_E_MEMORY;
+	out_fail(&p->job->out, number == INTERNER_NONE ? MAYFLY_E_MEMORY : 0);
 	return number + 1;
 }
 
 static void write_location(struct pprof *p, uint32_t index)
 {
-	const struct shown_stacks *stacks = &p->samples.stacks;
+	const struct shown_stacks *stacks = &p->job->stacks;
 	const struct shown_frame *shown = &stacks->frame[index];
 	const struct mayfly_frame *frame =
 	    mayfly_trace_frame(stacks->trace, shown_trace_frame(stacks, index));
@@ -221,16 +201,15 @@ static void write_location(struct pprof *p, uint32_t index)
  * shortens it like its own names. */
 static void write_functions(struct pprof *p)
 {
-	for (size_t i = 0; i < p->functions.count && !p->zip.error; i++) {
+	for (size_t i = 0; i < p->functions.count && !p->job->out.error; i++) {
 		const struct key *key = &p->functions.key[i];
-		uint32_t name = string(p, shown_text(&p->samples.stacks, (uint32_t)key->word[1]));
+		uint32_t name = string(p, shown_text(&p->job->stacks, (uint32_t)key->word[1]));
 
 		protobuf_unsigned(&p->message, FUNCTION_ID, i + 1);
 		protobuf_unsigned(&p->message, FUNCTION_NAME, name);
 		protobuf_unsigned(&p->message, FUNCTION_SYSTEM_NAME, name);
-		protobuf_unsigned(
-		    &p->message, FUNCTION_FILENAME,
-		    string(p, shown_text(&p->samples.stacks, (uint32_t)key->word[2])));
+		protobuf_unsigned(&p->message, FUNCTION_FILENAME,
+				  string(p, shown_text(&p->job->stacks, (uint32_t)key->word[2])));
 		write_message(p, PROFILE_FUNCTION);
 	}
 }
@@ -238,7 +217,7 @@ static void write_functions(struct pprof *p)
 /* pprof needs no symbols: each location has a name, at least "module+0x1234". */
 static void write_mapping(struct pprof *p, size_t index)
 {
-	const struct mayfly_module *m = mayfly_trace_module(p->samples.trace, index);
+	const struct mayfly_module *m = mayfly_trace_module(p->job->trace, index);
 	char build_id[BUILD_ID_TEXT];
 
 	protobuf_unsigned(&p->message, MAPPING_ID, index + 1);
@@ -256,11 +235,11 @@ static void write_mapping(struct pprof *p, size_t index)
 /* pprof takes the first mapping for the program itself. */
 static void write_mappings(struct pprof *p)
 {
-	size_t program = export_program(p->samples.trace);
+	size_t program = export_program(p->job->trace);
 
-	if (program < p->samples.info->modules)
+	if (program < p->job->info->modules)
 		write_mapping(p, program);
-	for (size_t i = 0; i < p->samples.info->modules; i++)
+	for (size_t i = 0; i < p->job->info->modules; i++)
 		if (i != program)
 			write_mapping(p, i);
 }
@@ -270,19 +249,20 @@ static void comment(struct pprof *p, const char *text)
 	write_number(p, PROFILE_COMMENT, string(p, text));
 }
 
-static void write_comments(struct pprof *p, const struct export_options *options)
+static void write_comments(struct pprof *p)
 {
 	const struct profile_samples *s = &p->samples;
-	int live = !s->allocated;
-	const struct mayfly_estimate *asked = &s->sums.of[0]->total;
+	const struct export_job *j = p->job;
+	int live = !j->allocated;
+	const struct mayfly_estimate *asked = &j->sums.of[0]->total;
 	char text[256], metric[128];
 
-	if (export_knows(s->trace, MAYFLY_ABSENT_COMMAND))
-		comment(p, export_title(options, s->trace));
+	if (export_knows(j->trace, MAYFLY_ABSENT_COMMAND))
+		comment(p, export_title(j->options, j->trace));
 	comment(p, "made by mayfly " MAYFLY_VERSION);
-	if (s->sums.of[live]) {
-		export_metric_text(metric, sizeof(metric), s->trace, &s->query[live],
-				   s->sums.of[live]->time_ns);
+	if (j->sums.of[live]) {
+		export_metric_text(metric, sizeof(metric), j->trace, &j->asked[live],
+				   j->sums.of[live]->time_ns);
 		snprintf(text, sizeof(text), "%s: %s", profile_column_name(s, live), metric);
 		comment(p, text);
 	}
@@ -299,55 +279,51 @@ static void write_times(struct pprof *p)
 {
 	int64_t start_ns, duration_ns;
 
-	export_times(p->samples.trace, &p->samples.query[p->samples.allocated], &start_ns,
-		     &duration_ns);
+	export_times(p->job->trace, &p->job->asked[p->job->allocated], &start_ns, &duration_ns);
 	if (start_ns)
 		write_number(p, PROFILE_TIME_NANOS, start_ns);
 	if (duration_ns)
 		write_number(p, PROFILE_DURATION_NANOS, duration_ns);
 }
 
-static int write_profile(struct pprof *p, const struct export_options *options)
+static void write_profile(struct pprof *p)
 {
-	int error;
-
 	string(p, ""); /* number 0 */
 	write_types(p);
-	error = profile_samples_run(&p->samples, write_sample, p);
-	if (error)
-		return error;
-	for (size_t i = 0; i < shown_indices(&p->samples.stacks) && !p->zip.error; i++)
+	profile_samples_run(&p->samples, write_sample, p);
+	for (size_t i = 0; i < shown_indices(&p->job->stacks) && !p->job->out.error; i++)
 		if (p->used[i])
 			write_location(p, (uint32_t)i);
 	write_functions(p);
 	write_mappings(p);
 	write_times(p);
-	write_comments(p, options);
+	write_comments(p);
 	for (size_t i = 0; i < p->strings.count; i++) {
 		p->part.used = 0;
 		protobuf_text(&p->part, PROFILE_STRING, p->strings.text[i]);
-		zip_write(&p->zip, p->part.at, p->part.used, Z_NO_FLUSH);
+		zip_write(p, p->part.at, p->part.used, Z_NO_FLUSH);
 	}
-	zip_write(&p->zip, "", 0, Z_FINISH);
-	return p->zip.error;
+	zip_write(p, "", 0, Z_FINISH);
 }
 
-int export_pprof(const struct mayfly_trace *trace, const struct export_options *options,
-		 trace_sink *sink, void *context)
+void export_pprof(struct export_job *j)
 {
 	struct pprof *p = calloc(1, sizeof(*p));
-	int error;
 
-	if (!p)
-		return MAYFLY_E_MEMORY;
-	error = profile_samples_begin(&p->samples, trace, options);
-	if (!error)
-		error = zip_begin(&p->zip, sink, context);
-	if (!error) {
-		p->used = calloc(shown_indices(&p->samples.stacks), 1);
-		error = p->used ? write_profile(p, options) : MAYFLY_E_MEMORY;
+	if (!p) {
+		out_fail(&j->out, MAYFLY_E_MEMORY);
+		return;
 	}
-	deflateEnd(&p->zip.stream);
+	p->job = j;
+	profile_samples_begin(&p->samples, j);
+	if (!j->out.error)
+		p->used = calloc(shown_indices(&j->stacks), 1);
+	if (!p->used || deflateInit2(&p->zip, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP_WINDOW, 8,
+				     Z_DEFAULT_STRATEGY) != Z_OK)
+		out_fail(&j->out, MAYFLY_E_MEMORY);
+	else
+		write_profile(p);
+	deflateEnd(&p->zip);
 	profile_samples_end(&p->samples);
 	texts_free(&p->strings);
 	interner_free(&p->functions);
@@ -356,5 +332,4 @@ int export_pprof(const struct mayfly_trace *trace, const struct export_options *
 	bytes_free(&p->line);
 	free(p->used);
 	free(p);
-	return error;
 }

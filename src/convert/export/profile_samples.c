@@ -2,34 +2,26 @@
 /* The samples of profiles: see profile_samples.h. */
 #include "convert/export/profile_samples.h"
 
-int profile_samples_begin(struct profile_samples *p, const struct mayfly_trace *trace,
-			  const struct export_options *options)
+void profile_samples_begin(struct profile_samples *p, struct export_job *j)
 {
-	const struct mayfly_query *const questions[STACK_COLUMNS] = {&p->query[0], &p->query[1]};
-	int error;
+	const struct mayfly_query *const questions[STACK_COLUMNS] = {&j->asked[0], &j->asked[1]};
 
-	*p = (struct profile_samples){.trace = trace, .info = mayfly_trace_info(trace)};
-	export_two_questions(options, &p->query[0], &p->query[1]);
-	p->allocated = p->query[0].metric != MAYFLY_ALLOCATED;
-	p->counts = export_knows(trace, MAYFLY_ABSENT_BLOCKS);
-	error = stack_sums_begin(&p->sums, trace, questions[0], questions[1]);
-	if (!error)
-		error = shown_begin(&p->stacks, trace, options->query);
-	if (!error && p->info->label_sets > 1 && !p->info->snapshot_ns)
-		error = label_sums_begin(&p->labels, trace, questions, &p->sums);
-	return error;
+	*p = (struct profile_samples){.job = j,
+				      .counts = export_knows(j->trace, MAYFLY_ABSENT_BLOCKS)};
+	export_sums(j, true);
+	export_stacks(j);
+	if (!j->out.error && j->info->label_sets > 1 && !j->info->snapshot_ns)
+		out_fail(&j->out, label_sums_begin(&p->labels, j->trace, questions, &j->sums));
 }
 
 void profile_samples_end(struct profile_samples *p)
 {
-	stack_sums_end(&p->sums);
 	label_sums_end(&p->labels);
-	shown_end(&p->stacks);
 }
 
 const char *profile_column_name(const struct profile_samples *p, int column)
 {
-	enum mayfly_metric metric = p->query[column].metric;
+	enum mayfly_metric metric = p->job->asked[column].metric;
 
 	return metric == MAYFLY_ALLOCATED   ? "alloc"
 	       : metric == MAYFLY_LEAKED    ? "leaked"
@@ -63,7 +55,7 @@ static bool take_values(struct profile_samples *p, const struct stack_sum *sum,
 	uint64_t any = 0;
 
 	for (int i = 0; i < STACK_COLUMNS; i++) {
-		if (!p->sums.of[i])
+		if (!p->job->sums.of[i])
 			continue;
 		sample->blocks[i] = rounding_next(&p->rounding[2 * i],
 						  sum->of[i]->blocks.estimate * share[i].blocks);
@@ -76,21 +68,18 @@ static bool take_values(struct profile_samples *p, const struct stack_sum *sum,
 
 /* A sample for each set of labels. A column without blocks has no shares: the first sample gets its
  * whole sum. */
-static int take_stack(struct profile_samples *p, const struct stack_sum *sum, profile_take *take,
-		      void *context)
+static void take_stack(struct profile_samples *p, const struct stack_sum *sum, profile_take *take,
+		       void *context)
 {
 	struct label_weights total[STACK_COLUMNS] = {0};
 	struct profile_share share[STACK_COLUMNS];
 	struct profile_sample sample = {0};
 	size_t count;
 	const struct label_sum *of = label_sums_of(&p->labels, sum->node, &count);
-	int error = 0;
 
-	sample.length = shown_path(&p->stacks, sum->node, &sample.path);
-	if (!sample.length)
-		return MAYFLY_E_MEMORY;
+	sample.length = export_path(p->job, sum->node, &sample.path);
 	add_weights(total, of, count);
-	for (size_t i = 0; !error && i < (count ? count : 1); i++) {
+	for (size_t i = 0; !p->job->out.error && i < (count ? count : 1); i++) {
 		for (int k = 0; k < STACK_COLUMNS; k++) {
 			double alone = i == 0;
 
@@ -101,25 +90,22 @@ static int take_stack(struct profile_samples *p, const struct stack_sum *sum, pr
 		}
 		sample.set = count ? of[i].set : 0;
 		if (take_values(p, sum, share, &sample))
-			error = take(context, &sample);
+			take(context, &sample);
 	}
-	return error;
 }
 
-int profile_samples_run(struct profile_samples *p, profile_take *take, void *context)
+void profile_samples_run(struct profile_samples *p, profile_take *take, void *context)
 {
 	struct stack_sum sum;
-	int error = 0;
 
-	while (!error && stack_sums_next(&p->sums, &sum))
-		error = take_stack(p, &sum, take, context);
-	return error;
+	while (!p->job->out.error && stack_sums_next(&p->job->sums, &sum))
+		take_stack(p, &sum, take, context);
 }
 
 /* ---- facts ---- */
 
 bool profile_is_estimate(const struct profile_samples *p)
 {
-	return (p->info->mode != MAYFLY_EXACT || p->info->thinned) &&
-	       export_knows(p->trace, MAYFLY_ABSENT_ERRORS);
+	return (p->job->info->mode != MAYFLY_EXACT || p->job->info->thinned) &&
+	       export_knows(p->job->trace, MAYFLY_ABSENT_ERRORS);
 }

@@ -15,14 +15,9 @@
 #include "convert/export/label_sums.h"
 
 struct profile_samples {
-	const struct mayfly_trace *trace;
-	const struct mayfly_info *info;
-	struct mayfly_query query[STACK_COLUMNS]; /* the user's, and the other one */
-	struct shown_stacks stacks;
-	struct stack_sums sums;
+	struct export_job *job; /* has the stacks, and the sums of two questions */
 	struct label_sums labels;
-	int allocated; /* column of the sums; the other column is what is live */
-	bool counts;   /* numbers of blocks are known */
+	bool counts; /* numbers of blocks are known */
 	struct rounding rounding[2 * STACK_COLUMNS];
 };
 
@@ -33,17 +28,15 @@ struct profile_sample {
 	uint64_t blocks[STACK_COLUMNS], bytes[STACK_COLUMNS];
 };
 
-/* 0 or a negative enum mayfly_error; call profile_samples_end() in both cases. */
-int profile_samples_begin(struct profile_samples *p, const struct mayfly_trace *trace,
-			  const struct export_options *options);
+void profile_samples_begin(struct profile_samples *p, struct export_job *job);
 void profile_samples_end(struct profile_samples *p);
 
 /* "alloc", "inuse", "leaked" or "temporary": tools know the first two with "_objects" or "_space". */
 const char *profile_column_name(const struct profile_samples *p, int column);
 
-/* Each sample that is not all zero: 0 or an error of take(), which ends it. Once. */
-typedef int profile_take(void *context, const struct profile_sample *sample);
-int profile_samples_run(struct profile_samples *p, profile_take *take, void *context);
+/* Each sample that is not all zero. Once. */
+typedef void profile_take(void *context, const struct profile_sample *sample);
+void profile_samples_run(struct profile_samples *p, profile_take *take, void *context);
 
 /* Whether the sums are estimates whose standard errors are known. */
 bool profile_is_estimate(const struct profile_samples *p);

@@ -20,41 +20,39 @@
 #include "base/interner.h"
 
 struct speedscope {
-	struct shown_stacks stacks;
+	struct export_job *job;
+	struct out *out; /* that of `job` */
 	struct call_tree tree;
 	struct interner frames; /* by name and file */
 	uint32_t *frame_of;	/* node of the tree -> frame */
-	struct out out;
 };
 
-static bool speedscope_number_frames(struct speedscope *s)
+static void speedscope_number_frames(struct speedscope *s)
 {
-	bool is_new;
+	bool is_new, done;
 
-	s->frame_of = calloc(s->tree.count, sizeof(*s->frame_of));
-	if (!s->frame_of)
-		return false;
-	for (size_t i = 1; i < s->tree.count; i++) {
+	s->frame_of = calloc(s->tree.count + 1, sizeof(*s->frame_of));
+	done = s->frame_of;
+	for (size_t i = 1; done && i < s->tree.count; i++) {
 		const struct call_node *n = &s->tree.node[i];
 		struct key key = {{1, n->name, n->file}};
 
 		s->frame_of[i] = interner_add(&s->frames, key, &is_new);
-		if (s->frame_of[i] == INTERNER_NONE)
-			return false;
+		done = s->frame_of[i] != INTERNER_NONE;
 	}
-	return true;
+	out_fail(s->out, done ? 0 : MAYFLY_E_MEMORY);
 }
 
 static void print_frames(struct speedscope *s)
 {
-	struct out *o = &s->out;
+	struct out *o = s->out;
 
 	out_text(o, "\"shared\":{\"frames\":[");
 	for (size_t i = 0; i < s->frames.count; i++) {
-		const char *file = shown_text(&s->stacks, (uint32_t)s->frames.key[i].word[2]);
+		const char *file = shown_text(&s->job->stacks, (uint32_t)s->frames.key[i].word[2]);
 
 		out_text(o, i ? ",\n{\"name\":" : "\n{\"name\":");
-		out_json(o, shown_text(&s->stacks, (uint32_t)s->frames.key[i].word[1]));
+		out_json(o, shown_text(&s->job->stacks, (uint32_t)s->frames.key[i].word[1]));
 		if (*file) {
 			out_text(o, ",\"file\":");
 			out_json(o, file);
@@ -66,11 +64,11 @@ static void print_frames(struct speedscope *s)
 
 static void print_event(struct speedscope *s, char type, uint32_t node, uint64_t at, bool *any)
 {
-	out_format(&s->out, "%s{\"type\":\"%c\",\"frame\":", *any ? ",\n" : "\n", type);
-	out_unsigned(&s->out, s->frame_of[node]);
-	out_text(&s->out, ",\"at\":");
-	out_unsigned(&s->out, at);
-	out_char(&s->out, '}');
+	out_format(s->out, "%s{\"type\":\"%c\",\"frame\":", *any ? ",\n" : "\n", type);
+	out_unsigned(s->out, s->frame_of[node]);
+	out_text(s->out, ",\"at\":");
+	out_unsigned(s->out, at);
+	out_char(s->out, '}');
 	*any = true;
 }
 
@@ -94,92 +92,64 @@ static uint64_t print_events(struct speedscope *s, int value)
 	return at.given;
 }
 
-static int print_profile(struct speedscope *s, const char *metric, bool blocks, int column)
+static void print_profile(struct speedscope *s, const char *metric, bool blocks, int column)
 {
 	int value = blocks ? CALL_BLOCKS(column) : CALL_BYTES(column);
-	int error = call_tree_sort(&s->tree, value);
 	char name[512];
 	uint64_t end;
 
-	if (error)
-		return error;
+	out_fail(s->out, call_tree_sort(&s->tree, value));
+	if (s->out->error)
+		return;
 	snprintf(name, sizeof(name), "%s: %s", metric, blocks ? "blocks" : "bytes");
-	out_text(&s->out, "{\"type\":\"evented\",\"name\":");
-	out_json(&s->out, name);
-	out_format(&s->out, ",\"unit\":\"%s\",\"startValue\":0,\"events\":[",
+	out_text(s->out, "{\"type\":\"evented\",\"name\":");
+	out_json(s->out, name);
+	out_format(s->out, ",\"unit\":\"%s\",\"startValue\":0,\"events\":[",
 		   blocks ? "none" : "bytes");
 	end = print_events(s, value);
-	out_text(&s->out, "\n],\"endValue\":");
-	out_unsigned(&s->out, end);
-	out_char(&s->out, '}');
-	return 0;
+	out_text(s->out, "\n],\"endValue\":");
+	out_unsigned(s->out, end);
+	out_char(s->out, '}');
 }
 
-/* A metric without a name was not queried. */
-static int print_file(struct speedscope *s, const char *name, char metric[STACK_COLUMNS][128])
+static void print_file(struct speedscope *s)
 {
-	int error = 0;
+	const struct stack_sums *sums = &s->job->sums;
+	char metric[128];
 
-	out_text(&s->out, "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\n"
-			  "\"exporter\":\"mayfly " MAYFLY_VERSION "\",\"name\":");
-	out_json(&s->out, name);
-	out_text(&s->out, ",\"activeProfileIndex\":0,\n");
+	out_text(s->out, "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\n"
+			 "\"exporter\":\"mayfly " MAYFLY_VERSION "\",\"name\":");
+	out_json(s->out, export_title(s->job->options, s->job->trace));
+	out_text(s->out, ",\"activeProfileIndex\":0,\n");
 	print_frames(s);
-	out_text(&s->out, ",\n\"profiles\":[\n");
-	for (int i = 0; i < CALL_VALUES && !error; i++) {
+	out_text(s->out, ",\n\"profiles\":[\n");
+	for (int i = 0; i < CALL_VALUES && !s->out->error; i++) {
 		bool blocks = i % 2;
 
-		if (!*metric[i / 2] ||
-		    (blocks && !export_knows(s->stacks.trace, MAYFLY_ABSENT_BLOCKS)))
+		if (!sums->of[i / 2] ||
+		    (blocks && !export_knows(s->job->trace, MAYFLY_ABSENT_BLOCKS)))
 			continue;
 		if (i > 0)
-			out_text(&s->out, ",\n");
-		error = print_profile(s, metric[i / 2], blocks, i / 2);
+			out_text(s->out, ",\n");
+		export_metric_text(metric, sizeof(metric), s->job->trace, &s->job->asked[i / 2],
+				   sums->of[i / 2]->time_ns);
+		print_profile(s, metric, blocks, i / 2);
 	}
-	out_text(&s->out, "\n]}\n");
-	return error;
+	out_text(s->out, "\n]}\n");
 }
 
-static int speedscope_convert(struct speedscope *s, const struct mayfly_trace *trace,
-			      const struct export_options *options)
+void export_speedscope(struct export_job *j)
 {
-	struct mayfly_query asked, other;
-	char metric[STACK_COLUMNS][128];
-	struct stack_sums sums;
-	int error;
+	struct speedscope s = {.job = j, .out = &j->out};
 
-	export_two_questions(options, &asked, &other);
-	error = stack_sums_begin(&sums, trace, &asked, &other);
-	if (error)
-		return error;
-	export_metric_text(metric[0], sizeof(metric[0]), trace, &asked, sums.of[0]->time_ns);
-	*metric[1] = 0;
-	if (sums.of[1])
-		export_metric_text(metric[1], sizeof(metric[1]), trace, &other,
-				   sums.of[1]->time_ns);
-	error = shown_begin(&s->stacks, trace, options->query);
-	if (!error)
-		error = call_tree_make(&s->tree, &s->stacks, &sums, true);
-	stack_sums_end(&sums);
-	if (!error && !speedscope_number_frames(s))
-		error = MAYFLY_E_MEMORY;
-	if (!error)
-		error = print_file(s, export_title(options, trace), metric);
-	return error;
-}
-
-int export_speedscope(const struct mayfly_trace *trace, const struct export_options *options,
-		      trace_sink *sink, void *context)
-{
-	struct speedscope s = {0};
-	int error, written;
-
-	out_begin(&s.out, sink, context);
-	error = speedscope_convert(&s, trace, options);
-	written = out_end(&s.out);
-	shown_end(&s.stacks);
+	export_sums(j, true);
+	export_stacks(j);
+	if (!j->out.error)
+		out_fail(&j->out, call_tree_make(&s.tree, &j->stacks, &j->sums, true));
+	speedscope_number_frames(&s);
+	if (!j->out.error)
+		print_file(&s);
 	call_tree_free(&s.tree);
 	interner_free(&s.frames);
 	free(s.frame_of);
-	return error ? error : written;
 }

@@ -265,9 +265,9 @@ enum push_done collector_push(struct collector *f, const struct mayfly_trace *tr
 			      const struct export_options *options, char *why)
 {
 	bool otlp = f->url.kind == SERVER_OTLP;
-	export_convert *convert = otlp ? export_otlp : export_pprof;
 	struct trace_buffer body = {0};
-	int error = convert(trace, options, trace_buffer_sink, &body);
+	int error =
+	    export_run(otlp ? export_otlp : export_pprof, trace, options, trace_buffer_sink, &body);
 	char *address = error ? NULL : address_of(f, trace, options);
 	enum push_done failure = PUSH_TRACE;
 	const struct http_request request = {
