@@ -27,6 +27,7 @@
 #include "convert/memtrace_format.h"
 #include "base/array.h"
 #include "base/interner.h"
+#include "base/varint.h"
 
 /* Far deeper than real stacks; in a damaged file each byte can add 85 frames. */
 #define FRAMES_MAX (1u << 22)
@@ -36,10 +37,6 @@
 /* A domain takes 170 KiB, and a packet of 68 bytes can begin one. */
 #define DOMAINS_FREE	 256
 #define BYTES_PER_DOMAIN 8192
-
-struct input {
-	const uint8_t *at, *end;
-};
 
 struct name {
 	const char *text;
@@ -83,8 +80,8 @@ struct memtrace_reader {
 	size_t size;
 	struct memtrace_info info;
 
-	struct input file;   /* the packets to come */
-	struct input events; /* the events to come of the current packet */
+	struct varint_in file;	 /* the packets to come */
+	struct varint_in events; /* the events to come of the current packet */
 	bool in_packet;
 	struct packet packet;
 	int64_t time_us; /* of its last event, as in the file; at first when it begins */
@@ -110,53 +107,34 @@ struct memtrace_reader {
 
 /* ---- numbers and texts ---- */
 
-static size_t left(const struct input *in)
-{
-	return (size_t)(in->end - in->at);
-}
-
-static uint64_t get(struct input *in, unsigned bytes)
-{
-	uint64_t value = 0;
-
-	memcpy(&value, in->at, bytes);
-	in->at += bytes;
-	return value;
-}
-
 /* OCaml's integers have 63 bits. */
 static int64_t int63(uint64_t value)
 {
 	return (int64_t)(value << 1) >> 1;
 }
 
-static bool get_vint(struct input *in, int64_t *value)
+static int64_t get_vint(struct varint_in *in)
 {
-	unsigned first, bytes;
+	unsigned first = varint_byte(in);
 
-	if (!left(in))
-		return false;
-	first = *in->at++;
-	if (first < VINT_16) {
-		*value = first;
-		return true;
-	}
-	bytes = first == VINT_16 ? 2 : first == VINT_32 ? 4 : 8;
-	if (left(in) < bytes)
-		return false;
-	*value = (int64_t)get(in, bytes);
-	if (bytes == 4)
-		*value = (int32_t)*value;
-	*value = int63((uint64_t)*value);
-	return true;
+	if (first < VINT_16)
+		return first;
+	if (first == VINT_16)
+		return (int64_t)varint_fixed(in, 2);
+	if (first == VINT_32)
+		return (int32_t)varint_fixed(in, 4);
+	return int63(varint_fixed(in, 8));
 }
 
-static const char *get_text(struct input *in)
+/* "" when it is cut off, too: in->bad says that. */
+static const char *get_text(struct varint_in *in)
 {
-	const uint8_t *text = in->at, *zero = memchr(text, 0, left(in));
+	const uint8_t *text = in->at, *zero = memchr(text, 0, varint_left(in));
 
-	if (!zero)
-		return NULL;
+	if (!zero) {
+		varint_fail(in);
+		return "";
+	}
 	in->at = zero + 1;
 	return (const char *)text;
 }
@@ -231,13 +209,13 @@ static struct memtrace_location *new_location(struct memtrace_reader *r)
 }
 
 /* The name that `code` stands for in a list, moved to its front; NULL: there is none. */
-static const struct name *recent_name(struct names *names, struct input *in, unsigned code)
+static const struct name *recent_name(struct names *names, struct varint_in *in, unsigned code)
 {
 	struct name name;
 
 	if (code == NAME_NEW) {
 		name.text = get_text(in);
-		if (!name.text)
+		if (in->bad)
 			return NULL;
 		/*
 		 * If the list is full, the new name inherits the functions of the name that drops
@@ -265,22 +243,18 @@ static uint32_t take_bits(uint64_t *word, unsigned bits)
 	return value;
 }
 
-static int read_location(struct memtrace_reader *r, struct domain *d, struct input *in)
+static int read_location(struct memtrace_reader *r, struct domain *d, struct varint_in *in)
 {
 	const struct name *file, *function;
 	struct memtrace_location *l;
-	unsigned count;
-	uint64_t word;
-	int64_t code;
+	int64_t code = int63(varint_fixed(in, 8));
+	unsigned count = varint_byte(in);
 
-	if (left(in) < 9)
-		return damaged(r, "a location that is cut off");
-	code = int63(get(in, 8));
-	count = (unsigned)get(in, 1);
 	for (unsigned i = 0; i < count; i++) {
-		if (left(in) < 6)
-			return damaged(r, "a location that is cut off");
-		word = get(in, 6);
+		uint64_t word = varint_fixed(in, 6);
+
+		if (in->bad)
+			break;
 		l = new_location(r);
 		if (!l)
 			return r->error;
@@ -298,6 +272,8 @@ static int read_location(struct memtrace_reader *r, struct domain *d, struct inp
 			return damaged(r, "a location without a name");
 		}
 	}
+	if (in->bad)
+		return damaged(r, "a location that is cut off");
 	return define(r, code, count);
 }
 
@@ -314,42 +290,35 @@ static int reserve_frames(struct memtrace_reader *r, struct domain *d, size_t de
 }
 
 /* Decodes frames to d->stack[depth] and on; returns the new depth, or SIZE_MAX. */
-static size_t decode_frames(struct memtrace_reader *r, struct domain *d, struct input *in,
+static size_t decode_frames(struct memtrace_reader *r, struct domain *d, struct varint_in *in,
 			    size_t depth, unsigned codewords)
 {
 	unsigned at = 0, bucket, tag, predicted;
 
-	while (codewords--) {
-		if (left(in) < 2 || reserve_frames(r, d, depth))
+	while (codewords-- && !in->bad) {
+		if (reserve_frames(r, d, depth))
 			return SIZE_MAX;
-		bucket = (unsigned)get(in, 2);
+		bucket = (unsigned)varint_fixed(in, 2);
 		tag = bucket & 3;
 		bucket >>= 2;
 		d->next[at] = (uint16_t)bucket;
 		at = bucket;
 		if (tag == TAG_MISS) {
-			if (left(in) < 8)
-				return SIZE_MAX;
-			d->slot[bucket] = int63(get(in, 8));
+			d->slot[bucket] = int63(varint_fixed(in, 8));
 			d->stack[depth++] = d->slot[bucket];
 			continue;
 		}
-		predicted = tag;
-		if (tag == TAG_HIT_N) {
-			if (!left(in))
-				return SIZE_MAX;
-			predicted = *in->at++;
-		}
+		predicted = tag == TAG_HIT_N ? varint_byte(in) : tag;
 		d->stack[depth++] = d->slot[at];
 		while (predicted--) {
 			at = d->next[at];
 			d->stack[depth++] = d->slot[at];
 		}
 	}
-	return depth;
+	return in->bad ? SIZE_MAX : depth;
 }
 
-static int read_stack(struct memtrace_reader *r, struct domain *d, struct input *in,
+static int read_stack(struct memtrace_reader *r, struct domain *d, struct varint_in *in,
 		      unsigned codewords, struct memtrace_event *e)
 {
 	/* If the prefix is too long (not known), frames are decoded only to keep the cache in step
@@ -368,10 +337,10 @@ static int read_stack(struct memtrace_reader *r, struct domain *d, struct input 
 	return 1;
 }
 
-static int read_alloc(struct memtrace_reader *r, struct domain *d, struct input *in, unsigned code,
-		      struct memtrace_event *e)
+static int read_alloc(struct memtrace_reader *r, struct domain *d, struct varint_in *in,
+		      unsigned code, struct memtrace_event *e)
 {
-	unsigned count_bytes = 1;
+	unsigned count_bytes = 1, codewords;
 
 	e->kind = MEMTRACE_ALLOC;
 	e->id = r->next_id;
@@ -381,52 +350,50 @@ static int read_alloc(struct memtrace_reader *r, struct domain *d, struct input 
 	e->source = MEMTRACE_MINOR;
 	if (code == EVENT_ALLOC) {
 		count_bytes = 2;
-		if (!get_vint(in, &e->length) || !get_vint(in, &e->samples) || !left(in))
-			return damaged(r, "an allocation that is cut off");
-		if (*in->at > MEMTRACE_EXTERNAL)
+		e->length = get_vint(in);
+		e->samples = get_vint(in);
+		e->source = (enum memtrace_source)varint_byte(in);
+		if (e->source > MEMTRACE_EXTERNAL)
 			return damaged(r, "an allocation of unknown source");
-		e->source = (enum memtrace_source) * in->at++;
 	}
-	if (!get_vint(in, &e->common_prefix) || left(in) < count_bytes)
+	e->common_prefix = get_vint(in);
+	codewords = (unsigned)varint_fixed(in, count_bytes);
+	if (in->bad)
 		return damaged(r, "an allocation that is cut off");
 	if (e->common_prefix < 0)
 		return damaged(r, "a stack with a negative prefix");
-	return read_stack(r, d, in, (unsigned)get(in, count_bytes), e);
+	return read_stack(r, d, in, codewords, e);
 }
 
 /* ---- packets ---- */
 
 /* The size of the header in bytes; 0: it is not complete. */
-static size_t read_header(const struct input *file, struct packet *p)
+static size_t read_header(const struct varint_in *file, struct packet *p)
 {
-	struct input in = *file;
+	struct varint_in in = *file;
 
-	if (left(&in) < HEADER_BYTES)
-		return 0;
-	p->version = (unsigned)in.at[28] | (unsigned)in.at[29] << 8;
+	varint_fixed(&in, 4); /* the magic number */
+	p->size = varint_fixed(&in, 4) / 8;
+	p->begin_us = (int64_t)varint_fixed(&in, 8);
+	p->end_us = (int64_t)varint_fixed(&in, 8);
+	varint_fixed(&in, 4); /* duration of a flush */
+	p->version = (unsigned)varint_fixed(&in, 2);
+	p->pid = (int64_t)varint_fixed(&in, 8);
+	p->domain = p->version >= 3 ? (unsigned)varint_fixed(&in, 2) : 0;
+	p->check_bucket = (uint32_t)varint_fixed(&in, 2);
+	p->check_next = (uint32_t)varint_fixed(&in, 2);
+	p->check_slot = int63(varint_fixed(&in, 8));
+	p->id_begin = int63(varint_fixed(&in, 8));
+	p->id_end = int63(varint_fixed(&in, 8));
 	p->header = HEADER_BYTES + (p->version >= 3 ? HEADER_BYTES_DOMAIN : 0);
-	if (left(&in) < p->header)
-		return 0;
-	in.at += 4;
-	p->size = get(&in, 4) / 8;
-	p->begin_us = (int64_t)get(&in, 8);
-	p->end_us = (int64_t)get(&in, 8);
-	in.at += 4 + 2; /* duration of a flush; version */
-	p->pid = (int64_t)get(&in, 8);
-	p->domain = p->version >= 3 ? (unsigned)get(&in, 2) : 0;
-	p->check_bucket = (uint32_t)get(&in, 2);
-	p->check_next = (uint32_t)get(&in, 2);
-	p->check_slot = int63(get(&in, 8));
-	p->id_begin = int63(get(&in, 8));
-	p->id_end = int63(get(&in, 8));
-	return p->header;
+	return in.bad ? 0 : p->header;
 }
 
-static bool has_magic(const struct input *in)
+static bool has_magic(const struct varint_in *in)
 {
-	struct input copy = *in;
+	struct varint_in copy = *in;
 
-	return left(in) >= 4 && get(&copy, 4) == PACKET_MAGIC;
+	return varint_fixed(&copy, 4) == PACKET_MAGIC;
 }
 
 static int check_header(struct memtrace_reader *r, const struct packet *p)
@@ -511,9 +478,8 @@ static int begin_packet(struct memtrace_reader *r)
 	struct domain *d;
 	int64_t begin_us;
 
-	r->events.at = r->file.at + p->header;
+	r->events = varint_begin(r->file.at + p->header, p->size - p->header);
 	r->file.at += p->size;
-	r->events.end = r->file.at;
 	r->next_id = p->id_begin;
 	r->time_us = p->begin_us;
 	r->set_back = p->end_us < p->begin_us;
@@ -534,7 +500,7 @@ static int next_packet(struct memtrace_reader *r)
 {
 	struct packet *p = &r->packet;
 
-	while (left(&r->file)) {
+	while (varint_left(&r->file)) {
 		if (!read_header(&r->file, p)) {
 			r->skipped.truncated++;
 			return 0;
@@ -547,10 +513,10 @@ static int next_packet(struct memtrace_reader *r)
 			r->skipped.misplaced++;
 		} else if (p->pid != r->info.pid) {
 			r->skipped.wrong_pid++;
-		} else if (p->size <= left(&r->file)) {
+		} else if (p->size <= varint_left(&r->file)) {
 			return begin_packet(r);
 		}
-		if (p->size > left(&r->file)) {
+		if (p->size > varint_left(&r->file)) {
 			r->skipped.truncated++;
 			return 0;
 		}
@@ -602,13 +568,13 @@ static bool ends_in_time(const struct memtrace_reader *r)
 	return !r->set_back || !(((uint32_t)r->time_us ^ (uint32_t)r->packet.end_us) & TIME_MASK);
 }
 
-static int read_of_block(struct memtrace_reader *r, struct input *in, unsigned code,
+static int read_of_block(struct memtrace_reader *r, struct varint_in *in, unsigned code,
 			 struct memtrace_event *e)
 {
-	int64_t delta;
+	int64_t delta = get_vint(in);
 
 	e->kind = code == EVENT_PROMOTE ? MEMTRACE_PROMOTE : MEMTRACE_COLLECT;
-	if (!get_vint(in, &delta))
+	if (in->bad)
 		return damaged(r, "an event that is cut off");
 	if (delta < 0 && (code == EVENT_PROMOTE || r->packet.version < 3))
 		return damaged(r, "an event of a block that does not exist yet");
@@ -620,14 +586,12 @@ static int read_of_block(struct memtrace_reader *r, struct input *in, unsigned c
 static int read_event(struct memtrace_reader *r, struct memtrace_event *e)
 {
 	struct domain *d = r->domain[r->domain_index];
-	struct input *in = &r->events;
-	uint32_t word;
-	unsigned code;
+	struct varint_in *in = &r->events;
+	uint32_t word = (uint32_t)varint_fixed(in, 4);
+	unsigned code = word >> TIME_BITS;
 
-	if (left(in) < 4)
+	if (in->bad)
 		return damaged(r, "an event that is cut off");
-	word = (uint32_t)get(in, 4);
-	code = word >> TIME_BITS;
 	if (read_time(r, d, word))
 		return r->error;
 	e->time_us = (int64_t)((uint64_t)d->last_us - (uint64_t)r->info.start_us);
@@ -655,7 +619,7 @@ int memtrace_next(struct memtrace_reader *r, struct memtrace_event *event)
 			if (result <= 0)
 				return result;
 		}
-		while (left(&r->events)) {
+		while (varint_left(&r->events)) {
 			result = read_event(r, event);
 			if (result)
 				return result;
@@ -672,32 +636,27 @@ int memtrace_next(struct memtrace_reader *r, struct memtrace_event *event)
 
 /* ---- opening ---- */
 
-static int read_info(struct memtrace_reader *r, const struct packet *p, struct input in)
+static int read_info(struct memtrace_reader *r, const struct packet *p, struct varint_in in)
 {
 	struct memtrace_info *info = &r->info;
+	uint32_t word = (uint32_t)varint_fixed(&in, 4);
+	uint64_t rate = varint_fixed(&in, 8);
 	int64_t time_us;
-	uint32_t word;
 
-	if (left(&in) < 4 + 8 + 1)
-		return damaged(r, "no description of the trace at its beginning");
-	word = (uint32_t)get(&in, 4);
-	if (word >> TIME_BITS != EVENT_INFO || !event_time(p, word, &time_us) ||
+	info->word_size = varint_byte(&in);
+	if (in.bad || word >> TIME_BITS != EVENT_INFO || !event_time(p, word, &time_us) ||
 	    time_us != p->begin_us)
 		return damaged(r, "no description of the trace at its beginning");
 	info->version = p->version;
 	info->start_us = p->begin_us;
 	info->domain = p->domain;
-	memcpy(&info->sample_rate, in.at, 8);
-	in.at += 8;
-	info->word_size = (unsigned)get(&in, 1);
+	memcpy(&info->sample_rate, &rate, 8);
 	info->executable = get_text(&in);
-	info->host = info->executable ? get_text(&in) : NULL;
-	info->runtime_parameters = info->host ? get_text(&in) : NULL;
-	if (!info->runtime_parameters || left(&in) < 8)
-		return damaged(r, "a description of the trace that is cut off");
-	info->pid = (int64_t)get(&in, 8);
+	info->host = get_text(&in);
+	info->runtime_parameters = get_text(&in);
+	info->pid = (int64_t)varint_fixed(&in, 8);
 	info->context = p->version >= 2 ? get_text(&in) : "";
-	if (!info->context || left(&in))
+	if (in.bad || varint_left(&in))
 		return damaged(r, "a description of the trace that is cut off");
 	return 0;
 }
@@ -705,7 +664,7 @@ static int read_info(struct memtrace_reader *r, const struct packet *p, struct i
 static int read_beginning(struct memtrace_reader *r)
 {
 	struct packet *p = &r->packet;
-	struct input in;
+	struct varint_in in;
 
 	if (!r->size)
 		return memtrace_read_fail(r, MAYFLY_E_EMPTY, "");
@@ -715,18 +674,16 @@ static int read_beginning(struct memtrace_reader *r)
 		return memtrace_read_fail(r, MAYFLY_E_EMPTY, "");
 	if (check_header(r, p))
 		return r->error;
-	if (p->size > left(&r->file))
+	if (p->size > varint_left(&r->file))
 		return memtrace_read_fail(r, MAYFLY_E_EMPTY, "");
-	in.at = r->file.at + p->header;
+	in = varint_begin(r->file.at + p->header, p->size - p->header);
 	r->file.at += p->size;
-	in.end = r->file.at;
 	return read_info(r, p, in);
 }
 
 bool memtrace_recognise(const void *data, size_t size)
 {
-	const uint8_t *bytes = data;
-	struct input in = {bytes, bytes + size};
+	struct varint_in in = varint_begin(data, size);
 
 	return has_magic(&in);
 }
@@ -741,8 +698,7 @@ int memtrace_open(const void *data, size_t size, struct memtrace_reader **reader
 		return MAYFLY_E_MEMORY;
 	r->data = data;
 	r->size = size;
-	r->file.at = r->data;
-	r->file.end = r->file.at + size;
+	r->file = varint_begin(data, size);
 	r->problem = "";
 	error = read_beginning(r);
 	if (!error) {
