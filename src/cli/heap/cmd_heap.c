@@ -72,7 +72,7 @@ const struct option_table heap_option_table = {
 	     "alive, and\n"
 	     "which blocks are lost, as nothing points to them.\n",
     .rows = heap_rows,
-    .notes = "The process is stopped while it is copied, about 25 ms for each GiB, and runs on.\n",
+    .notes = "The process is stopped while it is copied, about 30 ms for each GiB, and runs on.\n",
 };
 
 /* ---- while it is made ---- */
