@@ -285,7 +285,7 @@ static uint64_t heads(const struct truth *t)
 			if (t->level[other] != 2 || other == i)
 				continue;
 			reach(t, other, HEAP_NONE, -1, there);
-			/* Of a circle that all else hangs on, the first counts. */
+			/* The first one of a circle that all else hangs on counts. */
 			if (there[i] && (!from_here[other] || other < i))
 				head = false;
 		}

@@ -40,7 +40,7 @@ struct heap_question {
 	size_t roots;
 	const struct heap_value *value; /* in order of holders */
 	size_t values;
-	/* Of each holder, below HEAP_RANKS: what a holder of a lower rank reaches is not counted as its. So
+	/* A number for each holder, below HEAP_RANKS: what a holder of a lower rank reaches is not counted as its. So
 	 * a variable counts before a stack that points to the same, and a function before those that it
 	 * calls. */
 	const uint8_t *rank;

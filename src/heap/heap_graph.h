@@ -24,10 +24,10 @@ struct heap_graph {
 	struct heap_edges edges; /* only its types and counts */
 	struct heap_reach reach;
 	struct heap_owners owners;
-	/* Of each number, with its own; blocks without the holder. */
+	/* For each number, with its own; blocks without the holder. */
 	uint64_t *retained;
 	uint32_t *retained_blocks;
-	uint32_t *top; /* of each number: the one of its dominators that the root dominates */
+	uint32_t *top; /* for each number: the one of its dominators that the root dominates */
 	struct heap_total all, lost_directly, lost_indirectly;
 	uint64_t words, pointers;
 };

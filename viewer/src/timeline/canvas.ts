@@ -2,6 +2,7 @@
 // What drawing on a canvas needs: its size, colours of the page, and when these change.
 import { useEffect, useState } from "preact/hooks";
 import type { RefObject } from "preact";
+import { onResize } from "../shell/resized.ts";
 
 /** The value of a custom property. */
 export function colour(name: string): string {
@@ -25,15 +26,17 @@ export function useTheme(): number {
 	return turn;
 }
 
+function contentWidth(box: HTMLElement): number {
+	const { paddingLeft, paddingRight } = getComputedStyle(box);
+	return box.clientWidth - parseFloat(paddingLeft) - parseFloat(paddingRight);
+}
+
 /** The width of an element; 0 until it is known. */
 export function useWidth(element: RefObject<HTMLElement | null>): number {
 	const [width, setWidth] = useState(0);
 	useEffect(() => {
-		if (!element.current) return;
-		const observer = new ResizeObserver((entries) =>
-			setWidth(Math.floor(entries[0]!.contentRect.width)));
-		observer.observe(element.current);
-		return () => observer.disconnect();
+		const box = element.current;
+		return box ? onResize(box, () => setWidth(Math.floor(contentWidth(box)))) : undefined;
 	}, []);
 	return width;
 }

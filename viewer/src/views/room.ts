@@ -3,6 +3,7 @@
 // the width; figures that do not fit beside them are left out.
 import type { RefObject } from "preact";
 import { useLayoutEffect, useState } from "preact/hooks";
+import { onResize } from "../shell/resized.ts";
 import { LEAST_NAMES } from "./names.tsx";
 
 const PADDING = 16; // of a cell, in pixels
@@ -46,10 +47,8 @@ export function useRoom(box: RefObject<HTMLElement | null>, key: unknown): Room 
 				before.figure === now.figure;
 			return same ? before : now;
 		});
-		const observer = new ResizeObserver(look);
-		observer.observe(element);
 		look();
-		return () => observer.disconnect();
+		return onResize(element, look);
 	}, [key]);
 	return room;
 }
