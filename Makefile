@@ -56,7 +56,7 @@ bench:
 install:
 	@scripts/setup --check build
 	@$(MESON) setup $(if $(wildcard $(BUILD_INSTALL)/build.ninja),--reconfigure) \
-		--prefix="$(PREFIX)" --libdir="$(LIBDIR)" -Db_ndebug=true -Dtests=none -Dbench=false \
+		--prefix="$(PREFIX)" --libdir="$(LIBDIR)" -Db_ndebug=true -Dtests=false -Dbench=false \
 		$(BUILD_INSTALL)
 	@viewer/install
 	@$(NINJA) -C $(BUILD_INSTALL)

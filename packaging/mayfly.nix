@@ -46,7 +46,7 @@ stdenv.mkDerivation {
     zstd
   ];
   mesonFlags = [
-    "-Dtests=unit"
+    "-Donly_unit_tests=true"
     "-Dbench=false"
     "-Db_ndebug=true"
   ];

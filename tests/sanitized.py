@@ -28,7 +28,7 @@ TREES = {
              ["src/cli/mayfly", "src/agent/libmayfly.so", "tests/test_races", "tests/test_helper"]),
     "fuzz": (["-Dfuzz=true", "-Db_sanitize=address,undefined", "-Db_lundef=false",
               "-Dc_args=-fsanitize=fuzzer-no-link"], ["tests/fuzz_" + name for name in FUZZ_TARGETS]),
-    "plain": (["-Dtests=none", "-Dsqlite=disabled", "-Dsodium=disabled", "-Dmicrohttpd=disabled",
+    "plain": (["-Dtests=false", "-Dsqlite=disabled", "-Dsodium=disabled", "-Dmicrohttpd=disabled",
                "-Dcurl=disabled", "-Dncurses=disabled"], ["src/cli/mayfly", "src/agent/libmayfly.so"]),
 }
 

@@ -128,7 +128,7 @@ int main(int argc, char **argv)
 	struct mayfly_result *result;
 	if (argc < 2 || mayfly_trace_open(data, size, &trace)) return 1;
 	mayfly_query_defaults(&query);
-	for (int i = 0; i < 8; i++) if (query.reserved[i]) return 2;
+	for (size_t i = 0; i < sizeof(query.reserved) / sizeof(*query.reserved); i++) if (query.reserved[i]) return 2;
 	query.metric = MAYFLY_ALLOCATED;
 	if (mayfly_query_run(trace, &query, &result)) return 3;
 	printf("%.0f\\n", result->total.bytes.estimate);
