@@ -238,10 +238,11 @@ def large_blocks_count_once():
     n = 300
     _, trace = recorded("large", str(n), options=("-i", "16K"))
     expected = n * 10001 * WORD
-    found = rows(trace, "--metric", "allocated", "--all")
+    found = rows(trace, "--metric", "allocated", "--all", "--all-frames")
     holds(found["Ocaml5.make_large"]["self"], expected, "large blocks")
     check("caml_shared_try_alloc" not in found, "malloc's blocks around them are there, too")
-    malloc = rows(trace, "--heap", "malloc", "--metric", "allocated", "--all")
+    malloc = rows(trace, "--heap", "malloc", "--metric", "allocated", "--all",
+                  "--all-frames")
     around = malloc["caml_shared_try_alloc"]["self"]["bytes"]["estimate"]
     check(expected <= around <= 1.02 * expected, "malloc's blocks", around, expected)
     twice = report(trace, "--heap", "all", "--metric", "allocated")["total"]["bytes"]["estimate"]
