@@ -208,23 +208,6 @@ void freeze_tend(struct freeze *f)
 
 /* ---- registers ---- */
 
-static void take_registers(struct frozen_thread *t, const struct injection *i)
-{
-	const struct user_regs_struct *r = &i->registers;
-	const uint64_t registers[FREEZE_REGISTERS] = {
-	    r->rax, r->rdx, r->rcx, r->rbx, r->rsi, r->rdi, r->rbp, r->rsp, r->r8,
-	    r->r9,  r->r10, r->r11, r->r12, r->r13, r->r14, r->r15, r->rip};
-
-	*t = (struct frozen_thread){.tid = i->tid, .thread_pointer = r->fs_base};
-	memcpy(t->registers, registers, sizeof(registers));
-	/* The vector registers: the first part of the state, behind 160 bytes for x87. */
-	t->word_count = 32;
-	if (i->state_bytes >= 160 + 32 * 8)
-		memcpy(t->words, i->state + 160, 32 * 8);
-	else
-		t->word_count = 0;
-}
-
 static bool take_all_registers(struct freeze *f)
 {
 	struct freeze_held *h = f->held;
@@ -233,8 +216,13 @@ static bool take_all_registers(struct freeze *f)
 	if (!f->thread)
 		return false;
 	for (size_t i = 0; i < h->stops; i++)
-		if (h->stop[i]->stopped)
-			take_registers(&f->thread[f->threads++], h->stop[i]);
+		if (h->stop[i]->stopped) {
+			struct frozen_thread *t = &f->thread[f->threads++];
+
+			t->tid = h->stop[i]->tid;
+			t->thread_pointer =
+			    injection_registers(h->stop[i], t->registers, t->words, &t->word_count);
+		}
 	return true;
 }
 

@@ -23,10 +23,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define FREEZE_WHY 320
-#define FREEZE_REGISTERS                                                                           \
-	17u /* in the order of DWARF: rax, rdx, rcx, rbx, rsi, rdi, rbp, rsp, r8 ..., pc */
-#define FREEZE_WORDS 128u
+#include "attach/injection.h"
+
+#define FREEZE_WHY	 320
+#define FREEZE_REGISTERS INJECTION_REGISTERS
+#define FREEZE_WORDS	 INJECTION_WORDS
 
 struct frozen_thread {
 	pid_t tid;

@@ -176,6 +176,24 @@ bool injection_let_go(const struct injection *i)
 	return true;
 }
 
+#define STATE_VECTORS 160 /* behind the registers of x87 */
+
+uint64_t injection_registers(const struct injection *i, uint64_t registers[INJECTION_REGISTERS],
+			     uint64_t words[INJECTION_WORDS], size_t *word_count)
+{
+	const struct user_regs_struct *r = &i->registers;
+	const uint64_t all[INJECTION_REGISTERS] = {r->rax, r->rdx, r->rcx, r->rbx, r->rsi, r->rdi,
+						   r->rbp, r->rsp, r->r8,  r->r9,  r->r10, r->r11,
+						   r->r12, r->r13, r->r14, r->r15, r->rip};
+
+	memcpy(registers, all, sizeof(all));
+	*word_count = i->state_bytes >= STATE_VECTORS + sizeof(uint64_t) * INJECTION_WORDS
+			  ? INJECTION_WORDS
+			  : 0;
+	memcpy(words, i->state + STATE_VECTORS, *word_count * sizeof(*words));
+	return r->fs_base;
+}
+
 uint64_t injection_stack(const struct injection *i)
 {
 	return i->registers.rsp;

@@ -53,6 +53,15 @@ int injection_await(struct injection *i);
 /* Such a thread runs on if it has stopped. True: nothing is left to do. */
 bool injection_let_go(const struct injection *i);
 
+#define INJECTION_REGISTERS                                                                        \
+	17u /* in the order of DWARF: rax, rdx, rcx, rbx, rsi, rdi, rbp, rsp, r8 ..., pc */
+#define INJECTION_WORDS 32u
+
+/* The registers of the stopped thread, and the first part of the vector registers as words. Returns where
+ * its thread-local variables are. */
+uint64_t injection_registers(const struct injection *i, uint64_t registers[INJECTION_REGISTERS],
+			     uint64_t words[INJECTION_WORDS], size_t *word_count);
+
 /* The stack pointer, for a look at the room below. */
 uint64_t injection_stack(const struct injection *i);
 

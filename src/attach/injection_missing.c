@@ -18,6 +18,14 @@ int injection_stop(struct injection *i, pid_t pid, pid_t tid)
 	return ENOTSUP;
 }
 
+uint64_t injection_registers(const struct injection *i, uint64_t registers[INJECTION_REGISTERS],
+			     uint64_t words[INJECTION_WORDS], size_t *word_count)
+{
+	(void)i, (void)registers, (void)words;
+	*word_count = 0;
+	return 0;
+}
+
 uint64_t injection_stack(const struct injection *i)
 {
 	(void)i;
