@@ -331,7 +331,7 @@ def dark():
     """By preference, or as the user chose, which holds when the page is opened again."""
     light, dark_ground, chosen, again = drive(
         golden("exact"), ["ground"], ["scheme", "dark"], ["ground"],
-        ["click", "[title='Light or dark']"], ["click", "text=Light"], ["ground"], ["open"], ["ground"])
+        ["click", "[title^='Light or dark']"], ["click", "text=Light"], ["ground"], ["open"], ["ground"])
     check(light != dark_ground, light)
     same((chosen, again), (light, light), "chosen")
 
