@@ -508,10 +508,12 @@ static long attach(struct attachment_call *call)
 	return ATTACHMENT_DONE;
 }
 
-static long detach(void)
+static long detach(struct attachment_call *call)
 {
 	if (!installed)
 		return ATTACHMENT_THERE;
+	if (fault_guard())
+		call->result = ATTACHMENT_GUARDED;
 	undo();
 	return ATTACHMENT_DONE;
 }
@@ -534,7 +536,7 @@ EXPORT void mayfly_detach(struct attachment_call *call)
 	int error = errno;
 
 	self.busy = BUSY_AGENT;
-	call->result = detach();
+	call->result = detach(call);
 	self.busy = BUSY_NOT;
 	errno = error;
 }
