@@ -35,19 +35,30 @@ class Systemd:
         self.name = name
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.socket.bind("\0" + name[1:] if name.startswith("@") else name)
+        self.socket.setblocking(False)
         self.lines = []
 
     def read(self):
-        self.lines += self.socket.recv(4096).decode().split("\n")
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                self.lines += self.socket.recv(4096).decode().split("\n")
 
-    def wait(self, pattern):
-        """The next line that matches; those before it are gone."""
-        while True:
-            while self.lines:
+    def wait(self, pattern, process):
+        """The next line that matches, of this process; those before it are gone."""
+        found = []
+
+        def said():
+            ended = process.poll() is not None
+            self.read()
+            while self.lines and not found:
                 line = self.lines.pop(0)
                 if re.fullmatch(pattern, line):
-                    return line
-            self.read()
+                    found.append(line)
+            check(found or not ended, "the agent has ended without", pattern)
+            return found
+
+        wait_until(said, pattern)
+        return found[0]
 
 
 class Agent:
@@ -76,13 +87,16 @@ class Agent:
         self.process = subprocess.Popen([MAYFLY, "agent", "--config", self.config, *self.options],
                                         env=environment(NOTIFY_SOCKET=name, **self.changes), stdout=subprocess.DEVNULL,
                                         stderr=self.errors)
-        self.systemd.wait("READY=1")
+        self.wait("READY=1")
+
+    def wait(self, pattern):
+        return self.systemd.wait(pattern, self.process)
 
     def reload(self, text):
         self.write(text)
         self.process.send_signal(signal.SIGHUP)
-        self.systemd.wait("RELOADING=1")
-        self.systemd.wait("READY=1")
+        self.wait("RELOADING=1")
+        self.wait("READY=1")
 
     def end(self, how=signal.SIGTERM):
         self.process.send_signal(how)
@@ -176,7 +190,7 @@ def a_share_of_processes():
         for salt in ("one", "one", "two"):
             with agent(here, config(s, here, "salt = " + salt, rule("20 %"), every="1h")) as a:
                 sets.append(on())
-                same(a.systemd.wait("STATUS=.*"), "STATUS=200 processes, of which %d are recorded now; latest push: none so far" %
+                same(a.wait("STATUS=.*"), "STATUS=200 processes, of which %d are recorded now; latest push: none so far" %
                      len(sets[-1]))
                 same(a.end(), 0)
             same(on(), set(), "off at the end")
@@ -296,7 +310,7 @@ def windows_begin_when_recording_does():
     with fleet() as (s, here), processes(here, 2) as (one, other):
         one.told.tell("a", 3)
         with agent(here, config(s, here, every="1h")) as a:
-            wait_until(lambda: "2 processes, of which 0" in a.systemd.wait("STATUS=.*"), "both")
+            wait_until(lambda: "2 processes, of which 0" in a.wait("STATUS=.*"), "both")
             before = time.time_ns()
             a.reload(config(s, here, "[rule]\nshare = 100%\nprogram = *told\nservice = a*"))
             check(is_on(one.spool), "on")
@@ -366,7 +380,7 @@ def the_server_is_away():
             other.told.tell("b", 4)
             ends(one)
             wait_until(lambda: a.said().count("will be longer") == 2, "another line")
-            a.systemd.wait("STATUS=.*the database is away")
+            a.wait("STATUS=.*the database is away")
             s.start()
             wait_until(lambda: sums(s) == [7 * MB, 7 * MB], "both")
             same(a.end(), 0)
@@ -451,16 +465,16 @@ def signals_and_notifications():
     """READY, STATUS, WATCHDOG, RELOADING, STOPPING; a wrong new configuration is refused, and the old one goes on."""
     with fleet() as (s, here), processes(here, 1) as (one,):
         with agent(here, config(s, here, rule("100 %")), WATCHDOG_USEC="2000000") as a:
-            a.systemd.wait("STATUS=1 processes, of which 1 are recorded now; latest push: .*")
-            a.systemd.wait("WATCHDOG=1")
-            a.systemd.wait("WATCHDOG=1")
+            a.wait("STATUS=1 processes, of which 1 are recorded now; latest push: .*")
+            a.wait("WATCHDOG=1")
+            a.wait("WATCHDOG=1")
             a.reload("database = " + s.url() + "\nfoldre = /x\n")
             check(a.said().startswith("mayfly: %s:2: there is no key 'foldre'\n" % a.config), a.said())
             check("goes on" in a.said(), a.said())
             one.told.tell("a", 3)
             wait_until(lambda: sums(s)[0] == 3 * MB, "a window")
             a.process.send_signal(signal.SIGTERM)
-            a.systemd.wait("STOPPING=1")
+            a.wait("STOPPING=1")
             same(a.process.wait(), 0)
 
 
@@ -473,9 +487,9 @@ def an_abstract_socket():
             file.write("database = clickhouse://127.0.0.1:1/x\nfolder = %s\n" % (here / "spools"))
         process = subprocess.Popen([MAYFLY, "agent", "--config", here / "c"], env=environment(NOTIFY_SOCKET=one.name),
                                    stderr=subprocess.DEVNULL)
-        one.wait("READY=1")
+        one.wait("READY=1", process)
         process.terminate()
-        one.wait("STOPPING=1")
+        one.wait("STOPPING=1", process)
         process.wait()
         one.socket.close()
 
@@ -598,6 +612,45 @@ def what_lies_in_the_folder():
         recorder.stdin.close()
         same(recorder.wait(), 0)
         recorder.stdout.close()
+
+
+TWICE = b"""
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <dlfcn.h>
+
+/* Each entry twice, as a folder that changes may have one. */
+struct dirent64 *readdir64(DIR *dir)
+{
+	static struct dirent64 *(*next)(DIR *), *latest;
+	static int odd;
+
+	if (!next)
+		next = (struct dirent64 *(*)(DIR *))dlsym(RTLD_NEXT, "readdir64");
+	odd = !odd;
+	if (odd || !latest)
+		latest = next(dir);
+	return latest;
+}
+"""
+
+
+@case
+def a_folder_that_has_spools_twice():
+    need("gcc")
+    with fleet() as (s, here), processes(here, 2) as two:
+        made = run(["gcc", "-shared", "-fPIC", "-x", "c", "-", "-o", here / "twice.so"], stdin=TWICE)
+        same(made.code, 0, made)
+        with agent(here, config(s, here, rule("100 %")), LD_PRELOAD=here / "twice.so") as a:
+            line = a.wait("STATUS=.*recorded now.*")
+            check("=2 processes, of which 2 are" in line, line)
+            for one in two:
+                one.told.tell("a", 3)
+            wait_until(lambda: sums(s)[0] == 6 * MB, "a window of each")
+            for one in two:
+                one.told.tell("b", 2)
+            wait_until(lambda: sums(s)[0] == 10 * MB, "another one")
+            same(a.end(), 0)
 
 
 @case

@@ -84,9 +84,9 @@ static struct key key_of(const char *path, ino_t inode)
 	return (struct key){{hash_string(path), inode}};
 }
 
-/* What is known before the folders are looked into. */
+/* What is known of the folders. */
 struct known {
-	struct interner spools; /* by path and inode */
+	struct interner spools; /* by path and inode; their numbers are those of host.process */
 	struct interner owners; /* by user */
 	uint32_t *owned;	/* how many spools each of them has */
 	size_t room;
@@ -118,11 +118,13 @@ static bool is_full(struct host *h, uid_t owner, uint32_t owned)
 	return full;
 }
 
+/* It is known from now on: a folder that changes while it is read may have it twice. */
 static bool add_found(struct host *h, struct known *k, const char *path, ino_t inode)
 {
 	struct host_process *p;
 	struct stat status;
 	uint32_t *owned;
+	bool new;
 
 	if (lstat(path, &status))
 		return true;
@@ -140,7 +142,7 @@ static bool add_found(struct host *h, struct known *k, const char *path, ino_t i
 	}
 	p->seen = true;
 	h->process[h->count++] = p;
-	return true;
+	return interner_add(&k->spools, key_of(path, inode), &new) != INTERNER_NONE;
 }
 
 static bool look_into(struct host *h, const char *folder, struct known *known)
@@ -196,7 +198,7 @@ static void drop_unseen(struct host *h)
 static bool look_at_folders(struct host *h)
 {
 	struct known known = {0};
-	bool good = true, new = true;
+	bool good = true, new;
 
 	for (size_t i = 0; good && i < h->count; i++) {
 		struct key key = key_of(h->process[i]->path, h->process[i]->inode);
@@ -206,8 +208,6 @@ static bool look_at_folders(struct host *h)
 		good = owned && interner_add(&known.spools, key, &new) != INTERNER_NONE;
 		if (good)
 			++*owned;
-		if (!new) /* a folder that changed while it was read may have one twice */
-			h->process[i]->state = HOST_DONE;
 	}
 	for (size_t i = 0; good && i < h->config.folders; i++)
 		good = look_into(h, h->config.folder[i], &known);
