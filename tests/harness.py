@@ -5,6 +5,7 @@ A test file defines functions marked @case and ends with main(). A case fails by
 (use check() and same() for readable ones) and is skipped by raising Skip.
 The build directory is in MAYFLY_BUILD (default: build, next to tests).
 """
+import contextlib
 import ctypes
 import functools
 import glob
@@ -32,6 +33,9 @@ PYTHON = ["/usr/bin/python3", "-S"]
 # Ends what hangs, with a message, before whoever runs all tests gives up. No time limit decides a
 # test: the longest command takes two minutes, on a busy machine five.
 TIMEOUT = 20 * 60
+# Ends a case that waits otherwise, as for a line that nobody writes any more. Those that repeat something take
+# MAYFLY_ROUNDS times as long.
+CASE_TIMEOUT = 3 * TIMEOUT * int(os.environ.get("MAYFLY_ROUNDS", "1"))
 
 # Whoever started us in the background may have these ignored, and programs would inherit that.
 for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
@@ -42,6 +46,10 @@ _cases = []
 
 class Skip(Exception):
     """This cannot be tested here; the argument says why."""
+
+
+class Hang(BaseException):
+    """A case goes on for too long. The trace of calls says where it waits."""
 
 
 def case(function):
@@ -184,16 +192,26 @@ def cpu_seconds():
     return times.user + times.system + times.children_user + times.children_system
 
 
+def end_case(*_):
+    """Kills what the case has started, too, or its clean-up would wait for that."""
+    for pid in list(descendants(os.getpid())):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    raise Hang("still running after %d s" % CASE_TIMEOUT)
+
+
 def main():
     """Runs the cases whose name contains one of the words of the command line, or all."""
     words = sys.argv[1:]
     chosen = [c for c in _cases if not words or any(word in c[0] for word in words)]
     failures = 0
+    signal.signal(signal.SIGALRM, end_case)
     print("1..%d" % len(chosen))
     for number, (name, function) in enumerate(chosen, 1):
         # One line, without what TAP has before a directive.
         name = " ".join(name.replace("#", "(hash)").split())
         begin, cpu_begin = time.monotonic(), cpu_seconds()
+        signal.setitimer(signal.ITIMER_REAL, CASE_TIMEOUT, 60)
         try:
             function()
             print("ok %d - %s" % (number, name))
@@ -208,6 +226,7 @@ def main():
             print("not ok %d - %s" % (number, name))
             for line in text.splitlines():
                 print("# " + line)
+        signal.setitimer(signal.ITIMER_REAL, 0)
         if time.monotonic() - begin > 5:
             print("# %s took %.1f s, %.1f s of CPU" % (name, time.monotonic() - begin, cpu_seconds() - cpu_begin))
         sys.stdout.flush()

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""tests/run and .ci/run: nothing that fails, is left out or never runs goes unseen."""
+"""tests/run, harness.py and .ci/run: nothing that fails, hangs, is left out or never runs goes unseen."""
 import importlib.machinery
 import importlib.util
 import json
@@ -53,6 +53,38 @@ def what_hangs_is_ended():
     """With what it has started."""
     ending, outcome = one("echo 1..1; sleep 10000 & sleep 10000", timeout=1)
     same((ending.status, outcome.failed), (None, ["0 test points of 1 planned", "still running after 1 s"]))
+
+
+HANGING = """
+import subprocess
+import harness
+
+harness.CASE_TIMEOUT = 1
+
+
+@harness.case
+def never():
+    with subprocess.Popen(["sleep", "100000"], stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+
+
+@harness.case
+def afterwards():
+    pass
+
+
+harness.main()
+"""
+
+
+@case
+def a_case_that_hangs_is_ended():
+    """With what it has started. It says where it was, and the next one runs."""
+    done = run([sys.executable, "-c", HANGING], cwd=os.path.join(SOURCE, "tests"),
+               env=environment(PYTHONDONTWRITEBYTECODE="1"))
+    passed, failed, _ = tests_run.read_tap(done.out.decode())
+    same((done.code, passed, failed), (1, 1, ["never"]), done)
+    check(b"still running after 1 s" in done.out and b"in never" in done.out, done)
 
 
 # Each target says what tests/run would have said.
