@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 
-from harness import BUILD, CLANG, SOURCE, Skip, check, environment, need, run
+from harness import BUILD, CLANG, SOURCE, Skip, check, environment, need, read, run
 
 FUZZ_TARGETS = sorted(os.path.basename(path)[5:-2]
                       for path in glob.glob(os.path.join(SOURCE, "tests", "fuzz_*.c")))
@@ -33,6 +33,21 @@ TREES = {
 }
 
 
+def set_up(folder, command, env):
+    """Configures it, anew where it was made with other options, or when there were others: meson takes the default
+    of an option that has another type by now."""
+    with open(os.path.join(SOURCE, "meson_options.txt")) as file:
+        made_with = " ".join(command) + "\n" + file.read()
+    stamp = os.path.join(folder, "made_with")
+    if os.path.exists(stamp) and read(stamp) == made_with.encode():
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    result = run(command, env=env)
+    check(result.code == 0, "meson:", result)
+    with open(stamp, "w") as file:
+        file.write(made_with)
+
+
 @functools.cache
 def built(name):
     """The folder of this tree, up to date. meson takes ccache where it is installed."""
@@ -40,13 +55,10 @@ def built(name):
     need("meson", "ninja", compilers.get("CC", "gcc"))
     folder, env = BUILD + "-" + name, environment(**compilers)
     options, targets = TREES[name]
-    os.makedirs(folder, exist_ok=True)
-    with open(os.path.join(folder, ".lock"), "w") as lock:
+    with open(os.path.join(BUILD, name + ".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # another test may be building it
-        if not os.path.exists(os.path.join(folder, "build.ninja")):
-            result = run(["meson", "setup", folder, SOURCE, "-Dbench=false", "-Dman=false",
-                          "-Dpage=disabled", *options], env=env)
-            check(result.code == 0, "meson:", result)
+        set_up(folder, ["meson", "setup", folder, SOURCE, "-Dbench=false", "-Dman=false", "-Dpage=disabled", *options],
+               env)
         result = run(["ninja", "-C", folder, *targets], env=env)
         check(result.code == 0, "ninja:", result.out.decode(errors="replace")[-3000:])
     return folder

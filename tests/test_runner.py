@@ -8,7 +8,8 @@ import os
 import shutil
 import sys
 
-from harness import SOURCE, Folder, case, cases, check, environment, main, run, same
+from harness import SOURCE, Folder, case, cases, check, environment, main, read, run, same
+from sanitized import set_up
 
 loader = importlib.machinery.SourceFileLoader("tests_run", os.path.join(SOURCE, "tests", "run"))
 sys.dont_write_bytecode = True
@@ -85,6 +86,18 @@ def a_case_that_hangs_is_ended():
     passed, failed, _ = tests_run.read_tap(done.out.decode())
     same((done.code, passed, failed), (1, 1, ["never"]), done)
     check(b"still running after 1 s" in done.out and b"in never" in done.out, done)
+
+
+@case
+def a_tree_with_other_options_is_made_anew():
+    with Folder() as here:
+        def made(*options):
+            set_up(here / "tree", ["sh", "-c", 'mkdir -p "$0"; echo "$@" >>"$0/made"', here / "tree", *options],
+                   environment())
+            return read(here / "tree/made")
+        for _ in range(2):
+            same(made("-Da=true"), b"-Da=true\n")
+        same(made("-Da=enabled"), b"-Da=enabled\n")
 
 
 # Each target says what tests/run would have said.
