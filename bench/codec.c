@@ -462,7 +462,7 @@ static void split_mayfly(const struct trace_buffer *b, double *part, double *tre
  * A model looks up its context (what came before) and has a list of symbols for it; the place of
  * the symbol that comes is what would be coded. The bits are the entropy of the places, as an
  * adaptive arithmetic coder comes close to it, and for a symbol that is in no list, the logarithm
- * of how many there are. Of symbols that never came before, only that they are new is counted.
+ * of how many there are. A symbol that never came before costs only the bits that say so.
  */
 
 #define PLACES	64
@@ -483,7 +483,7 @@ struct model {
 	unsigned kind;
 	struct context *context; /* hash table */
 	size_t size, used;
-	double count[2][CLASSES]; /* how often each place came; of the longer context: [1] */
+	double count[2][CLASSES]; /* how often each place came; [1]: in the longer context */
 	double escapes;		  /* bits */
 };
 

@@ -82,7 +82,7 @@ static uint32_t make_frame(struct recorder *c, uint64_t address, uint32_t functi
 	return f;
 }
 
-/* Lines: of a call of malloc 1 + the site, of a group's call 1 + the stack. The three kinds of
+/* A call of malloc is on line 1 + the site, a group's call on line 1 + the stack. The three kinds of
  * frames are at different places of the file; a site's is that of its call. */
 static uint32_t node_of(struct recorder *c, uint32_t number)
 {

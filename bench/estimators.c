@@ -471,8 +471,8 @@ static void rule_corput(struct walk *w)
 
 /*
  * Two phases. First stratified at R / group; then each point belongs to a class of what the slow
- * path sees for nothing, and of `group` points of a class one is taken, at random. By caller and
- * size, of 16, with 256 classes, it is the rule of src/agent/sampler.c for R of 64 KiB or more.
+ * path sees for nothing, and one of `group` points of a class is taken, at random. With classes by
+ * caller and size, groups of 16, and 256 classes, it is the rule of src/agent/sampler.c for R of 64 KiB or more.
  */
 enum class_kind { BY_NOTHING, BY_SIZE, BY_CALLER, BY_CALLER_SIZE, BY_CALLER_SIZE_DEPTH, BY_STACK };
 

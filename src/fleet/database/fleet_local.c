@@ -44,8 +44,8 @@ bool fleet_catch_up(struct clickhouse *c)
 			       "or wait until it has them");
 }
 
-/* Grows with each mutation, also when old ones are forgotten. Of replicas, a mutation comes to be known a moment
- * after it was asked for. */
+/* Grows with each mutation, also when old ones are forgotten. Replicas know of a mutation a moment after it was
+ * asked for. */
 static bool last_mutation(struct clickhouse *c, uint64_t *last)
 {
 	return clickhouse_number(

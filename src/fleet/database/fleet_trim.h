@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Forgets processes that ended long ago. Of a process that goes on nothing is removed: what the database
+ * Forgets processes that ended long ago. Nothing is removed of a process that goes on: what the database
  * lacks of it would be pushed again.
  */
 #ifndef MAYFLY_FLEET_TRIM_H
@@ -8,7 +8,7 @@
 
 #include "fleet/database/clickhouse.h"
 
-/* All rows of the processes whose last window ended before this moment; of a cluster's tables, those on
+/* Removes all rows of the processes whose last window ended before this moment; in a cluster, those on
  * this server. Returns when they are gone. False: c->why. */
 bool fleet_trim(struct clickhouse *c, int64_t before_ns, uint64_t *processes);
 

@@ -195,7 +195,7 @@ static bool get_known(struct host_process *p, int fd, const struct spool_header 
 	return true;
 }
 
-/* Whether it is ours, now. Of one that mayfly record reads, record --push tells. */
+/* Whether it is ours, now. What mayfly record reads is pushed by record --push. */
 static bool is_ours(const struct spool_header *h)
 {
 	return atomic_load(&h->state) != SPOOL_WAITING && !atomic_load(&h->recorder_pid) &&

@@ -30,8 +30,8 @@ struct host_push {
 
 /*
  * Pushes a window of a process that is known, if there is something to tell: it records, or did since its
- * last window, or has ended, or has live blocks and a window of its rule's length has passed. Of one that
- * has ended, the last one: then it is done.
+ * last window, or has ended, or has live blocks and a window of its rule's length has passed. The window
+ * of a process that has ended is its last one: then it is done.
  */
 void host_push(struct host_push *h, struct host_process *p, const struct host_config *c,
 	       int64_t now_ns);

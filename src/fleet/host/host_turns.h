@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * In which order processes are pushed, so that no user makes the others wait: the first one of each user,
- * then the second one of each, and so on; of each user those first that have waited longest. Who has few
- * processes is done early in each round, and who has hundreds gets what is left of it.
+ * then the second one of each, and so on; those of a user that have waited longest come first. A user with few
+ * processes is done early in each round, and one with hundreds gets what is left of it.
  */
 #ifndef MAYFLY_HOST_TURNS_H
 #define MAYFLY_HOST_TURNS_H

@@ -33,7 +33,7 @@ void notify(const char *format, ...)
 	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return;
-	/* Who does not listen misses it. */
+	/* A receiver that does not listen misses it. */
 	(void)!sendto(fd, message, strlen(message), MSG_NOSIGNAL, (struct sockaddr *)&to,
 		      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length));
 	close(fd);

@@ -3,7 +3,7 @@
  * Pushes to OpenTelemetry's collectors and to Pyroscope: see collector_push.h.
  *
  * https://opentelemetry.io/docs/specs/otlp/ describes OTLP/HTTP: its answers are messages, and which
- * statuses are worth another try. Of Pyroscope, /ingest is in pkg/ingester/pyroscope of
+ * statuses are worth another try. Pyroscope's /ingest is in pkg/ingester/pyroscope of
  * https://github.com/grafana/pyroscope: it stores a profile by its own time, and takes the four sample
  * types of a heap profile of pprof as they are, so no sample_type_config is needed.
  */

@@ -7,7 +7,7 @@
  *	samples		have the number of this push
  *	windows		one row, with that number: it makes the samples count
  *
- * A push that was interrupted has no row in windows. Of two pushes of one window the one with the
+ * A push that was interrupted has no row in windows. When a window was pushed twice, the push with the
  * smallest number counts (doc/FLEET.md).
  */
 #ifndef MAYFLY_FLEET_PUSH_H

@@ -27,7 +27,7 @@ struct window_stacks {
 	uint32_t *node;	     /* by number of the stack: one that has it */
 	size_t node_room;
 	uint32_t *of_node; /* number of the stack + 1, or 0: not asked for yet */
-	/* By frame of the trace, where its places begin in `place`, + 1; 0: not looked at yet. */
+	/* Where the places of each frame of the trace begin in `place`, + 1; 0: not looked at yet. */
 	uint32_t *of_frame;
 	uint64_t *place; /* their number, then their hashes, innermost first */
 	size_t places, place_room;
