@@ -35,7 +35,7 @@ PYTHON = ["/usr/bin/python3", "-S"]
 TIMEOUT = 20 * 60
 # Ends a case that waits otherwise, as for a line that nobody writes any more. Those that repeat something take
 # MAYFLY_ROUNDS times as long.
-CASE_TIMEOUT = 3 * TIMEOUT * int(os.environ.get("MAYFLY_ROUNDS", "1"))
+CASE_TIMEOUT = (TIMEOUT + 5 * 60) * int(os.environ.get("MAYFLY_ROUNDS", "1"))
 
 # Whoever started us in the background may have these ignored, and programs would inherit that.
 for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
@@ -91,14 +91,12 @@ def wait_until(condition, what, pause=0.01):
 
 
 def descendants(pid):
-    try:
-        with open("/proc/%d/task/%d/children" % (pid, pid)) as file:
-            children = [int(word) for word in file.read().split()]
-    except OSError:
-        return
-    for child in children:
-        yield child
-        yield from descendants(child)
+    """Also those that another thread than the first has started."""
+    for task in glob.glob("/proc/%d/task/*/children" % pid):
+        with contextlib.suppress(OSError), open(task) as file:
+            for child in [int(word) for word in file.read().split()]:
+                yield child
+                yield from descendants(child)
 
 
 def state_of(pid):

@@ -5,10 +5,12 @@ import importlib.machinery
 import importlib.util
 import json
 import os
+import re
 import shutil
+import subprocess
 import sys
 
-from harness import SOURCE, Folder, case, cases, check, environment, main, read, run, same
+from harness import SOURCE, Folder, case, cases, check, descendants, environment, main, read, run, same, wait_until
 from sanitized import set_up
 
 loader = importlib.machinery.SourceFileLoader("tests_run", os.path.join(SOURCE, "tests", "run"))
@@ -31,7 +33,7 @@ def an_end_that_is_no_end(text):
 
 
 def one(command, timeout=0):
-    test = {"cmd": ["sh", "-c", command], "env": {}, "workdir": "/", "timeout": timeout, "protocol": "tap"}
+    test = {"name": "one", "cmd": ["sh", "-c", command], "env": {}, "workdir": "/", "timeout": timeout, "protocol": "tap"}
     ending = tests_run.run_one(test)
     return ending, tests_run.judge(test, ending.output, ending.status)
 
@@ -54,6 +56,27 @@ def what_hangs_is_ended():
     """With what it has started."""
     ending, outcome = one("echo 1..1; sleep 10000 & sleep 10000", timeout=1)
     same((ending.status, outcome.failed), (None, ["0 test points of 1 planned", "still running after 1 s"]))
+
+
+PROJECT = """
+project('waits')
+test('waiting', find_program('sh'), args: ['-c', 'echo 1..2; echo ok 1 - begins; sleep 100000'], protocol: 'tap', timeout: 0)
+"""
+
+
+@case
+def what_is_running_when_it_is_ended_is_named():
+    with Folder() as here:
+        with open(here / "meson.build", "w") as file:
+            file.write(PROJECT)
+        same(run(["meson", "setup", here / "build"], cwd=here.path).code, 0)
+        with subprocess.Popen([os.path.join(SOURCE, "tests", "run"), here / "build"],
+                              stdout=subprocess.PIPE, env=environment()) as runner:
+            wait_until(lambda: any(read("/proc/%d/comm" % pid) == b"sleep\n" for pid in descendants(runner.pid)), "the test")
+            runner.terminate()
+            out = runner.communicate()[0].decode()
+            check(re.search(r"^still running: waiting, for \d+ s, after ok 1 - begins$", out, re.MULTILINE), out)
+            same(runner.returncode, 1)
 
 
 HANGING = """
