@@ -1456,18 +1456,16 @@ def example():
             check(max(live) > 2 * min(live), "the leak over time", live)
 
 
-@case
-def an_answer_that_is_no_answer():
-    """Somebody else's server: one line, whatever it says."""
+@contextlib.contextmanager
+def somebody_elses(says):
+    """A server that is no database, and answers a statement as says() does; its address."""
     class Other(http.server.BaseHTTPRequestHandler):
-        text = b""
-
         def do_POST(self):
-            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            text = says(self.rfile.read(int(self.headers.get("Content-Length", 0))))
             self.send_response(200)
-            self.send_header("Content-Length", str(len(self.text)))
+            self.send_header("Content-Length", str(len(text)))
             self.end_headers()
-            self.wfile.write(self.text)
+            self.wfile.write(text)
 
         def log_message(self, *_):
             pass
@@ -1475,13 +1473,27 @@ def an_answer_that_is_no_answer():
         thread = threading.Thread(target=other.serve_forever)
         thread.start()
         try:
-            for text in (b"", b"1", b"1\n", b"\xff" * 1000, b"1 2 3 4 5", b"1\t1\t1\t1\t1\n", b"\0" * 100000):
-                Other.text = text
-                done = run([MAYFLY, "report", "clickhouse://127.0.0.1:%d/fleet" % other.server_port])
-                check(done.code in (0, 1) and done.err.count(b"\n") <= 1, text[:20], done)
+            yield "clickhouse://127.0.0.1:%d/fleet" % other.server_port
         finally:
             other.shutdown()
             thread.join()
+
+
+@case
+def an_answer_that_is_no_answer():
+    """One line, whatever it says."""
+    for text in (b"", b"1", b"1\n", b"\xff" * 1000, b"1 2 3 4 5", b"1\t1\t1\t1\t1\n", b"\0" * 100000):
+        with somebody_elses(lambda statement: text) as address:
+            done = run([MAYFLY, "report", address])
+            check(done.code in (0, 1) and done.err.count(b"\n") <= 1, text[:20], done)
+
+
+@case
+def days_that_are_no_days():
+    """A rollup ends, whatever the server says of its days."""
+    answers = {b"max(version)": b"2\t\n", b"toUInt16(day)": b"no days\n", b"count()": b"0\n"}
+    with somebody_elses(lambda statement: next((text for words, text in answers.items() if words in statement), b"")) as address:
+        run([MAYFLY, "fleet", "rollup", "--older", "1d", address])
 
 
 @case

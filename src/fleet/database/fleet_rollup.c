@@ -4,7 +4,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "fleet/database/fleet_local.h"
 #include "fleet/database/row_binary.h"
@@ -176,24 +175,29 @@ static bool roll_day(struct rollup *r, unsigned day, uint64_t *windows, uint64_t
 	return delete_rows(r, day);
 }
 
+static bool take_day(void *days, struct row_binary *r)
+{
+	bytes_put_fixed(days, row_binary_fixed(r, 2), 2);
+	return true;
+}
+
 bool fleet_rollup(struct clickhouse *c, const struct fleet_rollup *how, uint64_t *windows,
 		  uint64_t *joined)
 {
 	struct rollup r = {c, how, fleet_local(c)};
-	char *days = NULL, *at;
+	struct bytes days = {0};
 	bool good = r.local != NULL;
 
 	clickhouse_current(c);
-	if (good)
-		days =
-		    clickhouse_text(c,
-				    "SELECT DISTINCT toUInt16(day) FROM %s.windows WHERE end_ns < "
-				    "%" PRId64 " ORDER BY day",
-				    c->url.database, how->before_ns);
-	good = days != NULL;
-	for (at = days; good && *at; at += *at == '\n')
-		good = roll_day(&r, (unsigned)strtoul(at, &at, 10), windows, joined);
-	free(days);
+	good = good && clickhouse_rows(c, NULL, take_day, &days,
+				       "SELECT DISTINCT toUInt16(day) AS d FROM %s.windows WHERE "
+				       "end_ns < %" PRId64 " ORDER BY d FORMAT RowBinary",
+				       c->url.database, how->before_ns);
+	if (good && days.failed)
+		good = clickhouse_no_memory(c);
+	for (size_t at = 0; good && at < days.used; at += 2)
+		good = roll_day(&r, days.at[at] | (unsigned)days.at[at + 1] << 8, windows, joined);
+	bytes_free(&days);
 	bytes_free(&r.plan);
 	return good;
 }
