@@ -8,6 +8,7 @@ import subprocess
 
 from harness import (AGENT, Folder, MAYFLY, Skip, case, cases, check, environment, main, program, run, same,
                      unchanged, wait_until)
+from attaching import need_attach
 
 LOOPS = 30000
 
@@ -188,6 +189,20 @@ def on_a_small_disk(how):
         for event in DISK_EVENTS:
             for exact in (False, True):
                 survives(disk, event, how, exact, plain)
+
+
+@case
+def while_detach_runs():
+    """The program is idle, so the call of detach is the first to touch what is gone."""
+    need_attach()
+    with Folder() as here, subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        for what in ("attach", "detach"):
+            done = run([program("attach_steps"), what, str(process.pid),
+                        os.path.join(os.path.dirname(AGENT), "libmayfly-attach.so"),
+                        "output=%s,pid=%d" % (here / "s.spool", process.pid), "-1"])
+            same((done.code, done.out), (0, b""), what)
+            empty(here / "s.spool")
+        same((process.communicate(b"hello")[0], process.returncode), (b"hello", 0))
 
 
 @cases(["SEE", "WAIT", "FAULT", "SENT"])

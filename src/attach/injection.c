@@ -390,8 +390,9 @@ static int take_signal(struct injection *i, uint64_t data_at, int number, int *d
 	return 0;
 }
 
-/* Runs the thread until it is about to make the sigreturn system call: then the call has returned. */
-static int run_to_sigreturn(struct injection *i, uint64_t data_at)
+/* Runs the thread until it is about to make the sigreturn system call of the frame at sp: then the call has
+ * returned. A handler that ran meanwhile makes the same system call, of a frame of its own. */
+static int run_to_sigreturn(struct injection *i, uint64_t sp, uint64_t data_at)
 {
 	struct user_regs_struct r;
 	int status, error, number, deliver = 0;
@@ -414,7 +415,7 @@ static int run_to_sigreturn(struct injection *i, uint64_t data_at)
 		error = result_of(ptrace(PTRACE_GETREGS, i->tid, 0, &r));
 		if (error)
 			return error;
-		if (r.orig_rax == SYS_rt_sigreturn &&
+		if (r.orig_rax == SYS_rt_sigreturn && r.rsp == sp + sizeof(uint64_t) &&
 		    r.rip == i->sigreturn + injection_sigreturn_size)
 			return 0;
 	}
@@ -471,7 +472,7 @@ int injection_call(struct injection *i, uint64_t function, void *data, size_t by
 		error = set_registers(i, &r);
 	step();
 	if (!error)
-		error = run_to_sigreturn(i, data_at);
+		error = run_to_sigreturn(i, sp, data_at);
 	if (!error)
 		error = read_memory(i->pid, data_at, data, sizeof(uint64_t));
 	step();
