@@ -2,21 +2,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """mayfly heap: who holds the memory of a process, against what the process itself knows."""
 import contextlib
+import ctypes
 import glob
 import json
 import os
 import signal
+import struct
 import subprocess
 
-from harness import (BUILD, MAYFLY, PYTHON, Folder, case, cases, check, environment, main, need, program, run, same,
+from harness import (BUILD, MAYFLY, PYTHON, Folder, Skip, case, cases, check, environment, main, need, program, run, same,
                      wait_until)
 from attaching import need_attach
 
 
 @contextlib.contextmanager
-def started(*command, **changes):
+def started(*command, preexec_fn=None, **changes):
     """A program that says a line when it is ready and ends when its standard input does."""
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, preexec_fn=preexec_fn,
                           env=environment(**changes)) as process:
         try:
             process.said = process.stdout.readline()
@@ -89,6 +91,44 @@ def every_byte_is_held_by_whom_it_is(how):
             same(sum(held(picture, "variable", "g_sessions")), truth["sessions"])
         else:
             check_holders(picture, truth)
+
+
+def as_nobody():
+    """Root may always fork."""
+    if not os.geteuid():
+        os.setgroups([])
+        os.setuid(65534)
+
+
+def in_sandbox():
+    """With a filter that allows everything."""
+    allow = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0x7fff0000))
+    program_of = ctypes.create_string_buffer(struct.pack("HP", 1, ctypes.addressof(allow)))
+    libc = ctypes.CDLL(None, use_errno=True)
+    set_no_new_privileges, set_seccomp, mode_filter = 38, 22, 2
+    if libc.prctl(set_no_new_privileges, 1, 0, 0, 0) or libc.prctl(set_seccomp, mode_filter, program_of):
+        raise OSError(ctypes.get_errno(), "prctl")
+
+
+@cases(["it may not fork", "it is in a sandbox"])
+def stopped_where_no_copy_can_be_made(why):
+    """The memory is copied while the program is stopped, with the same result."""
+    need_attach()
+    need("prlimit")
+    before, said = ((as_nobody, "it could not fork: Resource temporarily unavailable")
+                    if why == "it may not fork" else (in_sandbox, "it runs in a sandbox"))
+    try:
+        with started(program("holders"), preexec_fn=before) as process:
+            truth = json.loads(process.said)
+            subprocess.run(["prlimit", "--nproc=1", "--pid", str(process.pid)], preexec_fn=before, check=True)
+            picture = heap(process.pid)
+            same(picture["read"], "stopped")
+            check_holders(picture, truth)
+            text = " ".join(run([MAYFLY, "heap", "--wide", str(process.pid)]).out.decode().split())
+            check("as no copy of it could be made: " + said in text, text)
+            check(said in refused(process.pid, "--max-stop", "1h"))
+    except PermissionError:
+        raise Skip("another user does not see the program") from None
 
 
 @case
