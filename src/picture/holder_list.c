@@ -235,10 +235,7 @@ static enum heap_map_kind kind_of_map(const struct process_map *m)
 {
 	if (!strcmp(m->path, "[heap]"))
 		return HEAP_MAP_BREAK;
-	/* Names that a program gives its own: PR_SET_VMA_ANON_NAME. */
-	if (m->shared || (*m->path && strncmp(m->path, "[anon:", 6) != 0))
-		return HEAP_MAP_OTHER;
-	return HEAP_MAP_ANONYMOUS;
+	return process_map_is_anonymous(m) ? HEAP_MAP_ANONYMOUS : HEAP_MAP_OTHER;
 }
 
 static bool add_map_parts(struct holder_list *l, const struct process_map *m,

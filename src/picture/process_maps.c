@@ -75,6 +75,11 @@ void process_maps_free(struct process_maps *m)
 	*m = (struct process_maps){0};
 }
 
+bool process_map_is_anonymous(const struct process_map *m)
+{
+	return !m->shared && (!*m->path || !strncmp(m->path, "[anon:", 6));
+}
+
 const struct process_map *process_maps_at(const struct process_maps *m, uint64_t address)
 {
 	size_t low = 0, high = m->count;

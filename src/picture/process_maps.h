@@ -25,6 +25,9 @@ bool process_maps_read(struct process_maps *m, int fd);
 bool process_maps_add(struct process_maps *m, struct process_map map, const char *path);
 void process_maps_free(struct process_maps *m);
 
+/* A process's own memory, without a file; not the break or a stack. Programs may name theirs. */
+bool process_map_is_anonymous(const struct process_map *m);
+
 /* NULL: nothing is mapped there. */
 const struct process_map *process_maps_at(const struct process_maps *m, uint64_t address);
 
