@@ -43,6 +43,11 @@ def refused(what, *options, code=1):
     return done.err.decode()
 
 
+def page_tables(process):
+    with open("/proc/%d/status" % process.pid) as file:
+        return int(next(line.split()[1] for line in file if line.startswith("VmPTE")))
+
+
 def held(picture, kind, name, key="name"):
     return sorted(row["bytes"] for row in picture["held"] if row["kind"] == kind and row[key] == name)
 
@@ -57,6 +62,8 @@ def check_holders(picture, truth):
     same(variable("g_inside"), truth["inside"], "g_inside")
     same(variable("g_huge"), truth["huge"], "g_huge")
     same(variable("g_aligned"), truth["aligned"], "g_aligned")
+    same(variable("g_sparse"), truth["sparse"], "g_sparse")
+    same(held(picture, "mapping", "/memfd:holding"), [truth["in_file"]], "in a page that was never read")
     same([sorted(h["name"] for h in row["holders"]) for row in picture["shared"] if row["bytes"] == truth["shared"]],
          [["g_first", "g_second"]], "what both hold")
     same(held(picture, "thread-local", "t_list"), sorted(truth["local"]), "t_list")
@@ -85,6 +92,7 @@ def every_byte_is_held_by_whom_it_is(how):
             same((picture["read"], picture["pid"]), ("core file", None))
         else:
             picture = heap(process.pid, *(["--no-stop"] if how == "no-stop" else []))
+            check(page_tables(process) < 4096, "what the program has reserved was read in it")
             same(picture["read"], "running" if how == "no-stop" else "copy")
         if how == "no-stop":
             # No registers are known, and so no stacks.
@@ -123,6 +131,7 @@ def stopped_where_no_copy_can_be_made(why):
             subprocess.run(["prlimit", "--nproc=1", "--pid", str(process.pid)], preexec_fn=before, check=True)
             picture = heap(process.pid)
             same(picture["read"], "stopped")
+            check(page_tables(process) < 4096, "what the program has reserved was read in it")
             check_holders(picture, truth)
             text = " ".join(run([MAYFLY, "heap", "--wide", str(process.pid)]).out.decode().split())
             check("as no copy of it could be made: " + said in text, text)

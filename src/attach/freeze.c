@@ -291,7 +291,10 @@ static bool open_files(struct freeze *f, pid_t pid)
 {
 	f->memory = open_of(pid, "mem");
 	f->maps = open_of(pid, "maps");
-	return f->memory >= 0 && f->maps >= 0;
+	if (f->memory < 0 || f->maps < 0)
+		return false;
+	f->pages = open_of(pid, "pagemap");
+	return true;
 }
 
 static void close_files(struct freeze *f)
@@ -300,7 +303,9 @@ static void close_files(struct freeze *f)
 		close(f->memory);
 	if (f->maps >= 0)
 		close(f->maps);
-	f->memory = f->maps = -1;
+	if (f->pages >= 0)
+		close(f->pages);
+	f->memory = f->maps = f->pages = -1;
 }
 
 static void kill_copy(struct freeze_held *h)
@@ -438,7 +443,7 @@ bool freeze_begin(struct freeze *f, pid_t pid, const struct freeze_wishes *wishe
 	bool may_copy = true, good;
 	int64_t begin;
 
-	*f = (struct freeze){.pid = pid, .memory = -1, .maps = -1};
+	*f = (struct freeze){.pid = pid, .memory = -1, .maps = -1, .pages = -1};
 	if (!target_process_check_reading(pid, &may_copy, why, size))
 		return false;
 	if (wishes->no_stop) {

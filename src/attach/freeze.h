@@ -59,6 +59,7 @@ struct freeze {
 	enum frozen_how how;
 	int memory; /* /proc/PID/mem of the copy, or of the process itself */
 	int maps;   /* the same of maps */
+	int pages;  /* the same of pagemap; -1: it cannot be read */
 	struct frozen_thread *thread;
 	size_t threads, unstopped; /* those that did not stop have no registers */
 	int64_t stopped_ns;

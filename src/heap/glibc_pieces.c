@@ -234,8 +234,14 @@ static bool add_mapped(struct heap_window *w, struct glibc_pieces *p, struct hea
 		if (map->kind != HEAP_MAP_ANONYMOUS)
 			continue;
 		for (; at < map->end && map->end - at >= PAGE; at = next) {
-			const struct glibc_piece *other = piece_after(p, known, at);
+			const struct glibc_piece *other;
 
+			/* A question for each page would cost as much as reading it. */
+			if (at % HEAP_WINDOW_BYTES == 0)
+				at = heap_skip_zeros(image, at, map->end);
+			if (map->end - at < PAGE)
+				break;
+			other = piece_after(p, known, at);
 			/* Its head, too, which is before its first chunk. */
 			if (other && (other->start & ~(uint64_t)(PAGE - 1)) <= at) {
 				next = (other->limit + PAGE - 1) & ~(uint64_t)(PAGE - 1);

@@ -62,10 +62,20 @@ static bool scan_words(struct scan *s, uint32_t node, uint64_t start, uint64_t e
 
 	start = (start + 7) & ~7ull;
 	while (start < end && end - start >= 8) {
+		uint64_t filled = end - start >= HEAP_WINDOW_BYTES
+				      ? heap_skip_zeros(s->w.image, start, end)
+				      : start;
 		uint64_t most = end - start < HEAP_WINDOW_BYTES ? end - start : HEAP_WINDOW_BYTES;
 		size_t bytes = (size_t)(most & ~7ull);
-		const uint8_t *at = heap_window_see(&s->w, start, bytes, limit);
+		const uint8_t *at;
 
+		if (filled > start) {
+			if (!advance(s, filled - start))
+				return false;
+			start = filled;
+			continue;
+		}
+		at = heap_window_see(&s->w, start, bytes, limit);
 		if (!at) {
 			uint64_t page = (start | (PAGE - 1)) + 1;
 

@@ -27,6 +27,9 @@ struct heap_map {
 struct heap_image {
 	/* Copies bytes; false: some of them cannot be read. */
 	bool (*read)(void *context, uint64_t address, void *to, size_t bytes);
+	/* The first address in here where anything but zeros may stand; `end`: there is none. NULL: it is not
+	 * known. */
+	uint64_t (*skip_zeros)(void *context, uint64_t address, uint64_t end);
 	void *context;
 	const struct heap_map *map; /* in order of addresses, none overlaps another */
 	size_t maps;
@@ -55,6 +58,11 @@ static inline bool heap_fail(struct heap_problem *p, enum heap_trouble trouble, 
 {
 	*p = (struct heap_problem){trouble, where};
 	return false;
+}
+
+static inline uint64_t heap_skip_zeros(const struct heap_image *i, uint64_t address, uint64_t end)
+{
+	return i->skip_zeros ? i->skip_zeros(i->context, address, end) : address;
 }
 
 /* The map that an address is in; NULL: none. */

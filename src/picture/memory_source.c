@@ -3,6 +3,7 @@
 #include "picture/memory_source.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,11 @@
 #include <unistd.h>
 
 #include "base/array.h"
+
+#define PAGES_LOOK  512u
+#define PAGES_FIRST 64u		 /* of a first look */
+#define PAGE_FILLED (3ull << 62) /* in memory, or swapped out */
+#define COPY_BYTES  (256u << 10)
 
 /* ---- reading ---- */
 
@@ -76,6 +82,59 @@ uint64_t memory_source_word(struct memory_source *s, uint64_t address)
 	return memory_source_read(s, address, &word, sizeof(word)) ? word : 0;
 }
 
+/* ---- pages that nobody has written to ---- */
+
+/* The kernel has an entry for each page, of whatever size pages have here. Where they cannot be read, all may
+ * be filled. */
+static uint64_t first_filled(int pages, uint64_t address, uint64_t end)
+{
+	const uint64_t size = (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t entry[PAGES_LOOK], at = address;
+	size_t most = PAGES_FIRST;
+
+	while (at < end) {
+		uint64_t page = at / size, left = (end - 1) / size - page + 1;
+		size_t wanted = left < most ? (size_t)left : most, i = 0;
+		ssize_t n =
+		    pread(pages, entry, wanted * sizeof(*entry), (off_t)(page * sizeof(*entry)));
+		size_t count = n > 0 ? (size_t)n / sizeof(*entry) : 0;
+
+		while (i < count && !(entry[i] & PAGE_FILLED))
+			i++;
+		if (i)
+			at = (page + i) * size;
+		if (!count || i < count)
+			break;
+		most = PAGES_LOOK;
+	}
+	return at < end ? at : end;
+}
+
+/* What is not in memory of a file, or of what is shared, has contents nevertheless. */
+static bool begins_as_zeros(const struct process_map *m)
+{
+	return process_map_is_anonymous(m) || (!m->shared && !strcmp(m->path, "[heap]"));
+}
+
+uint64_t memory_source_skip_zeros(void *context, uint64_t address, uint64_t end)
+{
+	const struct memory_source *s = context;
+	const struct process_map *m = s->pages >= 0 ? process_maps_at(&s->maps, address) : NULL;
+	const struct source_piece *p;
+	uint64_t here = address;
+
+	if (!m || !begins_as_zeros(m))
+		return address;
+	end = end < m->end ? end : m->end;
+	if (s->fd < 0) {
+		p = piece_at(s, address);
+		if (!p)
+			return address;
+		here = (uintptr_t)p->at + (address - p->start);
+	}
+	return address + (first_filled(s->pages, here, here + (end - address)) - here);
+}
+
 /* ---- a process ---- */
 
 static void read_name(pid_t pid, pid_t tid, char *name, size_t size)
@@ -96,6 +155,24 @@ static void read_name(pid_t pid, pid_t tid, char *name, size_t size)
 static bool is_wanted(const struct process_map *m)
 {
 	return m->readable && m->writable && strncmp(m->path, "/dev/", 5) != 0;
+}
+
+static bool copy_map(const struct freeze *f, const struct process_map *m, uint8_t *to)
+{
+	bool sparse = f->pages >= 0 && begins_as_zeros(m);
+	uint64_t at = m->start;
+
+	while (at < m->end) {
+		size_t bytes;
+
+		if (sparse)
+			at = first_filled(f->pages, at, m->end);
+		bytes = m->end - at < COPY_BYTES ? (size_t)(m->end - at) : COPY_BYTES;
+		if (!read_file(f->memory, at, to + (at - m->start), bytes))
+			return false;
+		at += bytes;
+	}
+	return true;
 }
 
 /* While the process is stopped: its writable memory, into one large mapping. */
@@ -121,12 +198,14 @@ static bool copy_memory(void *context, const struct freeze *f)
 		const struct process_map *m = &s->maps.map[i];
 		uint8_t *to = (uint8_t *)s->image + at;
 
-		if (!is_wanted(m) || !read_file(f->memory, m->start, to, m->end - m->start))
+		if (!is_wanted(m))
+			continue;
+		at += m->end - m->start;
+		if (!copy_map(f, m, to))
 			continue;
 		if (!array_reserve(&s->piece, &capacity, s->pieces, sizeof(*s->piece)))
 			return false;
 		s->piece[s->pieces++] = (struct source_piece){m->start, m->end - m->start, to};
-		at += m->end - m->start;
 	}
 	return true;
 }
@@ -154,7 +233,7 @@ bool memory_source_open_process(struct memory_source *s, pid_t pid,
 					     .copy_memory = copy_memory,
 					     .context = s};
 
-	*s = (struct memory_source){.pid = pid, .fd = -1};
+	*s = (struct memory_source){.pid = pid, .fd = -1, .pages = -1};
 	snprintf(s->root, sizeof(s->root), "/proc/%d/root", (int)pid);
 	read_name(pid, pid, s->program, sizeof(s->program));
 	if (!freeze_begin(&s->freeze, pid, &freeze, why, size)) {
@@ -164,11 +243,14 @@ bool memory_source_open_process(struct memory_source *s, pid_t pid,
 	s->frozen = true;
 	if (s->freeze.how != FROZEN_MEMORY) {
 		s->fd = s->freeze.memory;
+		s->pages = s->freeze.pages;
 		if (!process_maps_read(&s->maps, s->freeze.maps)) {
 			snprintf(why, size, "its memory map cannot be read");
 			memory_source_close(s);
 			return false;
 		}
+	} else {
+		s->pages = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 	}
 	if (take_threads(s))
 		return true;
@@ -181,10 +263,12 @@ void memory_source_close(struct memory_source *s)
 {
 	if (s->frozen)
 		freeze_end(&s->freeze);
+	if (s->fd < 0 && s->pages >= 0)
+		close(s->pages);
 	process_maps_free(&s->maps);
 	free(s->thread);
 	free(s->piece);
 	if (s->image && s->image_is_mapped)
 		munmap(s->image, s->image_bytes);
-	*s = (struct memory_source){.fd = -1};
+	*s = (struct memory_source){.fd = -1, .pages = -1};
 }

@@ -32,6 +32,7 @@ struct memory_source {
 	struct source_thread *thread;
 	size_t threads;
 	int fd;			    /* /proc/PID/mem; -1: the pieces have all */
+	int pages;		    /* pagemap of what has the memory; -1: it is not known */
 	struct source_piece *piece; /* in order of addresses */
 	size_t pieces;
 	void *image; /* what the pieces point into, of */
@@ -53,8 +54,9 @@ bool memory_source_open_process(struct memory_source *s, pid_t pid,
 bool memory_source_open_core(struct memory_source *s, const char *path, char *why, size_t size);
 void memory_source_close(struct memory_source *s);
 
-/* As heap_image.read; context is the source. */
+/* As heap_image.read and heap_image.skip_zeros; context is the source. */
 bool memory_source_read(void *context, uint64_t address, void *to, size_t bytes);
+uint64_t memory_source_skip_zeros(void *context, uint64_t address, uint64_t end);
 /* A word; 0 when it cannot be read. */
 uint64_t memory_source_word(struct memory_source *s, uint64_t address);
 

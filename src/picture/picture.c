@@ -195,6 +195,7 @@ static bool make_graph(struct making *k, struct heap_problem *problem)
 {
 	struct picture *p = k->p;
 	struct heap_image image = {.read = memory_source_read,
+				   .skip_zeros = memory_source_skip_zeros,
 				   .context = &k->source,
 				   .map = p->holders.map,
 				   .maps = p->holders.maps};

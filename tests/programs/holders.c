@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define THREADS 3
@@ -97,6 +98,43 @@ static void hold_mapped(void)
 	g_aligned[1] = aligned_alloc(1 << 16, 1 << 20);
 	for (int i = 0; i < 2; i++)
 		aligned += malloc_usable_size(g_aligned[i]);
+}
+
+/* ---- in memory that is hardly written to ---- */
+
+#define RESERVED (8ull << 30)
+#define SPARSE	 (4u << 20)
+#define LATE	 (SPARSE / 5 * 3 / sizeof(void *))
+
+static size_t sparse, in_file;
+void **g_sparse;
+
+static void hold_sparsely(void)
+{
+	g_sparse = malloc(SPARSE);
+	sparse = malloc_usable_size(g_sparse);
+	g_sparse[LATE] = get(500, &sparse);
+}
+
+/* The process has not looked at the page with the pointer. */
+static void hold_in_file(void)
+{
+	int file = memfd_create("holding", MFD_CLOEXEC);
+	void *volatile block = get(3000, &in_file);
+
+	if (ftruncate(file, 1 << 20) || pwrite(file, (void *)&block, sizeof(block), 600 << 10) < 0)
+		abort();
+	mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+	close(file);
+}
+
+static void reserve(void)
+{
+	void *at = mmap(NULL, RESERVED, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (at != MAP_FAILED)
+		madvise(at, RESERVED, MADV_DONTDUMP);
 }
 
 /* ---- lost ---- */
@@ -191,12 +229,13 @@ static void print_all(void)
 	struct mallinfo2 m = mallinfo2();
 
 	printf("{\"sessions\": %zu, \"cache\": %zu, \"shared\": %zu, \"first\": %zu, \"second\": "
-	       "%zu, \"inside\": %zu, \"huge\": %zu, \"aligned\": %zu, \"lost_directly\": %zu, "
+	       "%zu, \"inside\": %zu, \"huge\": %zu, \"aligned\": %zu, \"sparse\": %zu, "
+	       "\"in_file\": %zu, \"lost_directly\": %zu, "
 	       "\"lost_indirectly\": %zu, \"chunks\": %zu, \"mapped\": %zu, \"local\": [%zu, %zu, "
 	       "%zu], \"stack\": [%zu, %zu, %zu]}\n",
-	       sessions, cache, shared, first_only, second_only, inside, huge, aligned,
-	       lost_directly, lost_indirectly, m.uordblks, m.hblkhd, local[0], local[1], local[2],
-	       stack[0], stack[1], stack[2]);
+	       sessions, cache, shared, first_only, second_only, inside, huge, aligned, sparse,
+	       in_file, lost_directly, lost_indirectly, m.uordblks, m.hblkhd, local[0], local[1],
+	       local[2], stack[0], stack[1], stack[2]);
 	fflush(stdout);
 }
 
@@ -213,6 +252,9 @@ int main(void)
 	hold_shared();
 	hold_inside();
 	hold_mapped();
+	hold_sparsely();
+	hold_in_file();
+	reserve();
 	lose();
 	fill_caches();
 	pthread_barrier_init(&ready, NULL, THREADS + 1);
