@@ -18,6 +18,7 @@
  * has released Ruby's lock, or the collector moves objects and has protected their pages, objects are
  * read by a system call that fails where a load would. Nothing of Ruby is called.
  */
+#include <pthread.h>
 #include <string.h>
 
 #include "agent/interpreter/interpreter.h"
@@ -58,8 +59,8 @@ static const struct ruby_layout layouts[] = {
 	.thread_ec = 40,
 	.thread_blocking = 168,
 	.vm_ractors = 24,
-	.vm_marked = 328,
-	.vm_objects = 1104,
+	.vm_marked = 248 + 2 * sizeof(pthread_mutex_t),
+	.vm_objects = 984 + 3 * sizeof(pthread_mutex_t),
 	.objects_flags = 16,
 	.objects_count = 440,
 	.iseq_body = 16,
