@@ -20,18 +20,11 @@
 #define CODES_FIRST 4096u
 #define CHUNK_BYTES (1u << 20)
 
-/* By the object's address: open addressing, about half full at most. Only a thread with the lock
- * puts something there. */
-struct codes {
-	uint64_t mask;
-	_Atomic(struct code *) slot[];
-};
-
 _Atomic uint32_t codes_frees_number;
 _Atomic uint32_t codes_changes;
 _Atomic uint8_t codes_filter[CODES_FILTER];
+_Atomic(struct codes *) codes_table;
 
-static _Atomic(struct codes *) table;
 static struct agent_lock lock;
 static uint64_t codes_used, codes_numbered;
 static char *chunk;
@@ -57,27 +50,10 @@ static void *take(size_t bytes)
 	return taken;
 }
 
-static uint64_t first_slot(const void *object)
-{
-	return (uintptr_t)object * 0x9e3779b97f4a7c15u >> 32;
-}
-
-/* The slot of the object, or the free one for it. */
-static _Atomic(struct code *) *slot_of(struct codes *t, const void *object)
-{
-	for (uint64_t i = first_slot(object);; i++) {
-		_Atomic(struct code *) *slot = &t->slot[i & t->mask];
-		struct code *there = atomic_load_explicit(slot, memory_order_acquire);
-
-		if (!there || there->seen.object == object)
-			return slot;
-	}
-}
-
 /* The table with room for one more. The old one stays for threads that are in it. */
 static struct codes *room_for_one(void)
 {
-	struct codes *old = atomic_load(&table), *larger;
+	struct codes *old = atomic_load(&codes_table), *larger;
 	uint64_t slots = old ? 2 * (old->mask + 1) : CODES_FIRST;
 
 	if (old && 2 * (codes_used + 1) <= old->mask)
@@ -90,9 +66,9 @@ static struct codes *room_for_one(void)
 		struct code *c = atomic_load(&old->slot[i]);
 
 		if (c)
-			atomic_store(slot_of(larger, c->seen.object), c);
+			atomic_store(codes_slot(larger, c->seen.object), c);
 	}
-	atomic_store(&table, larger);
+	atomic_store(&codes_table, larger);
 	return larger;
 }
 
@@ -109,53 +85,27 @@ static struct code *add_code(const struct code_seen *seen)
 		return NULL;
 	added->seen = *seen;
 	added->number = codes_numbered++;
-	slot = slot_of(t, seen->object);
+	slot = codes_slot(t, seen->object);
 	codes_used += !atomic_load(slot);
 	atomic_store(&codes_filter[codes_filtered(seen->object)], 1);
 	atomic_store_explicit(slot, added, memory_order_release);
 	return added;
 }
 
-static bool same_code(const struct code_seen *a, const struct code_seen *b)
+COLD struct code *codes_add(const struct code_seen *seen)
 {
-	return a->part[0] == b->part[0] && a->part[1] == b->part[1] && a->part[2] == b->part[2] &&
-	       a->hash == b->hash && a->units == b->units;
-}
+	struct code *added;
 
-static inline struct code *find_code(const void *object)
-{
-	struct codes *t = atomic_load_explicit(&table, memory_order_acquire);
-
-	return t ? atomic_load(slot_of(t, object)) : NULL;
-}
-
-struct code *codes_known(const void *object, uint32_t version)
-{
-	struct code *there = version ? find_code(object) : NULL;
-
-	if (there && atomic_load_explicit(&there->compared, memory_order_relaxed) == version)
-		return there;
-	return NULL;
-}
-
-struct code *codes_compared(const struct code_seen *seen, uint32_t version)
-{
-	struct code *there = find_code(seen->object);
-
-	if (LIKELY(there && same_code(&there->seen, seen))) {
-		atomic_store_explicit(&there->compared, version, memory_order_relaxed);
-		return there;
-	}
 	if (!agent_lock(&lock))
 		return NULL;
-	there = add_code(seen);
+	added = add_code(seen);
 	agent_unlock(&lock);
-	return there;
+	return added;
 }
 
 COLD void codes_maybe_freed(const void *block)
 {
-	struct code *there = find_code(block);
+	struct code *there = codes_find(block);
 
 	if (!there)
 		return;
@@ -184,7 +134,7 @@ void codes_forked(void)
 
 void codes_forget(void)
 {
-	struct codes *t = atomic_load(&table);
+	struct codes *t = atomic_load(&codes_table);
 
 	atomic_fetch_add(&codes_changes, 1);
 	for (uint64_t i = 0; t && i <= t->mask; i++) {

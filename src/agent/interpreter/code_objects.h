@@ -80,12 +80,62 @@ static inline void codes_keep_latest(struct codes_latest *latest, const void *ob
 	latest->of[k].address = address;
 }
 
+/* By the object's address: open addressing, about half full at most. Only code_objects.c puts something
+ * there. */
+struct codes {
+	uint64_t mask;
+	_Atomic(struct code *) slot[];
+};
+HIDDEN extern _Atomic(struct codes *) codes_table;
+
+/* The slot of the object, or the free one for it. */
+static inline _Atomic(struct code *) *codes_slot(struct codes *t, const void *object)
+{
+	for (uint64_t i = (uintptr_t)object * 0x9e3779b97f4a7c15u >> 32;; i++) {
+		_Atomic(struct code *) *slot = &t->slot[i & t->mask];
+		struct code *there = atomic_load_explicit(slot, memory_order_acquire);
+
+		if (!there || there->seen.object == object)
+			return slot;
+	}
+}
+
+static inline struct code *codes_find(const void *object)
+{
+	struct codes *t = atomic_load_explicit(&codes_table, memory_order_acquire);
+
+	return t ? atomic_load(codes_slot(t, object)) : NULL;
+}
+
 /* The object's code if it was compared in this version, and not freed since; NULL: it must be compared.
  * version 0: always. */
-struct code *codes_known(const void *object, uint32_t version);
+static inline struct code *codes_known(const void *object, uint32_t version)
+{
+	struct code *there = version ? codes_find(object) : NULL;
+
+	if (there && atomic_load_explicit(&there->compared, memory_order_relaxed) == version)
+		return there;
+	return NULL;
+}
+
+static inline bool codes_same(const struct code_seen *a, const struct code_seen *b)
+{
+	return a->part[0] == b->part[0] && a->part[1] == b->part[1] && a->part[2] == b->part[2] &&
+	       a->hash == b->hash && a->units == b->units;
+}
+
+struct code *codes_add(const struct code_seen *seen);
 
 /* The code of an object that has been looked at in this version. NULL: there is no memory. */
-struct code *codes_compared(const struct code_seen *seen, uint32_t version);
+static inline struct code *codes_compared(const struct code_seen *seen, uint32_t version)
+{
+	struct code *there = codes_find(seen->object);
+
+	if (UNLIKELY(!there || !codes_same(&there->seen, seen)))
+		return codes_add(seen);
+	atomic_store_explicit(&there->compared, version, memory_order_relaxed);
+	return there;
+}
 
 /* The address that stands for an instruction; *unit is changed to 0 if the code has no such. *is_new: its
  * place must be written to the spool. */

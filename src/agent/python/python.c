@@ -119,16 +119,17 @@ static COLD void is_down(void)
 	codes_see_frees(0);
 }
 
-static void take(const struct interpreter_stack *s)
+static void take(const struct interpreter_stack *stack)
 {
+	const struct interpreter_stack s = *stack; /* in registers */
 	const char *thread = own_state();
 
-	codes_begin(s->codes, 0);
+	codes_begin(s.codes, 0);
 	if (thread && python.minor == 11)
-		take_chain_311(s, thread);
+		take_chain_311(&s, thread);
 	else if (thread)
-		take_chain(s, thread);
-	if (s->chain->frames)
+		take_chain(&s, thread);
+	if (s.chain->frames)
 		wrap_again(thread);
 	else if (UNLIKELY(!thread) && !python.is_initialized())
 		is_down();
