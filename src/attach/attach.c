@@ -120,26 +120,6 @@ static size_t list_threads(pid_t pid, struct candidate *list)
 
 /* ---- one thread ---- */
 
-/* The main thread's stack grows. */
-static bool has_room(pid_t pid, uint64_t sp)
-{
-	char path[64], line[PATH_MAX + 128];
-	bool room = false;
-	FILE *maps;
-
-	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
-	maps = fopen(path, "re");
-	while (maps && fgets(line, sizeof(line), maps)) {
-		unsigned long long start, end;
-
-		if (sscanf(line, "%llx-%llx", &start, &end) == 2 && sp > start && sp <= end)
-			room = sp - start >= STACK_ROOM || strstr(line, "[stack]");
-	}
-	if (maps)
-		fclose(maps);
-	return room;
-}
-
 /* Addresses of the library's functions, once it is loaded. */
 static uint64_t function_of(struct request *q, const char *name)
 {
@@ -256,7 +236,7 @@ static enum outcome try_thread(struct request *q, pid_t tid, enum safe_point_dem
 	if (error)
 		return error == EPERM ? OUTCOME_REFUSED : OUTCOME_NOT_SAFE;
 	i.sigreturn = q->sigreturn;
-	if (has_room(q->pid, injection_stack(&i)) &&
+	if (target_process_has_room(q->pid, injection_stack(&i), STACK_ROOM) &&
 	    safe_point_here(&q->code, tid, i.waits, demand)) {
 		bool good = (!q->settings || load_library(q, &i)) && call_agent(q, &i);
 

@@ -5,7 +5,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -256,29 +255,6 @@ static bool find_codes(struct freeze *f)
 	return f->held->syscall_at && f->held->sigreturn_at && f->held->exit_at;
 }
 
-/* Whether the stack below has room; the main thread's grows. */
-static bool has_room(pid_t pid, uint64_t sp)
-{
-	char path[64], line[PATH_MAX + 128];
-	bool room = false;
-	FILE *maps;
-
-	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
-	maps = fopen(path, "re");
-	while (maps && fgets(line, sizeof(line), maps)) {
-		unsigned long long start, end;
-		char writable;
-
-		if (sscanf(line, "%llx-%llx r%c", &start, &end, &writable) == 3 && sp > start &&
-		    sp <= end)
-			room = writable == 'w' &&
-			       (sp - start >= STACK_ROOM || strstr(line, "[stack]"));
-	}
-	if (maps)
-		fclose(maps);
-	return room;
-}
-
 static int open_of(pid_t pid, const char *name)
 {
 	char path[64];
@@ -328,7 +304,8 @@ static bool make_copy(struct freeze *f)
 	for (size_t i = 0; i < h->stops && !h->copy; i++) {
 		struct injection *stop = h->stop[i];
 
-		if (!stop->stopped || !has_room(f->pid, injection_stack(stop)))
+		if (!stop->stopped ||
+		    !target_process_has_room(f->pid, injection_stack(stop), STACK_ROOM))
 			continue;
 		stop->sigreturn = h->sigreturn_at;
 		error = injection_fork(stop, h->syscall_at, h->exit_at, &h->copy);
@@ -366,7 +343,7 @@ static void reap_copy(struct freeze *f)
 			if (tid <= 0 || injection_stop(i, f->pid, tid))
 				continue;
 			i->sigreturn = h->sigreturn_at;
-			reaped = has_room(f->pid, injection_stack(i)) &&
+			reaped = target_process_has_room(f->pid, injection_stack(i), STACK_ROOM) &&
 				 injection_reap(i, h->syscall_at, h->copy) != ESRCH;
 			injection_release(i);
 		}

@@ -4,7 +4,6 @@
 
 #include <elf.h>
 #include <errno.h>
-#include <limits.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +16,7 @@
 #include <unistd.h>
 
 #include "attach/attach.h"
+#include "attach/target_process.h"
 
 void (*attach_step)(unsigned int number);
 
@@ -352,29 +352,10 @@ static bool is_fault(int number)
 	return false;
 }
 
-static bool is_shared(pid_t pid, uint64_t address)
-{
-	char path[64], line[PATH_MAX + 128], kind;
-	bool shared = false;
-	FILE *maps;
-
-	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
-	maps = fopen(path, "re");
-	while (maps && fgets(line, sizeof(line), maps)) {
-		unsigned long long start, end;
-
-		if (sscanf(line, "%llx-%llx %*3c%c", &start, &end, &kind) == 3 &&
-		    address >= start && address < end)
-			shared = kind == 's';
-	}
-	if (maps)
-		fclose(maps);
-	return shared;
-}
-
 /* What to do with a signal that has stopped the thread: *deliver it, or 0. EFAULT: the call has crashed. */
 static int take_signal(struct injection *i, uint64_t data_at, int number, int *deliver)
 {
+	struct target_mapping m;
 	uint64_t told = 0;
 	siginfo_t info;
 
@@ -384,7 +365,8 @@ static int take_signal(struct injection *i, uint64_t data_at, int number, int *d
 		return 0;
 	}
 	if (number != SIGBUS || !i->guarded || read_memory(i->pid, data_at, &told, sizeof(told)) ||
-	    told != i->guarded || !is_shared(i->pid, (uintptr_t)info.si_addr))
+	    told != i->guarded || !target_process_mapping(i->pid, (uintptr_t)info.si_addr, &m) ||
+	    !m.shared)
 		return EFAULT;
 	*deliver = number;
 	return 0;
@@ -448,12 +430,26 @@ static int put_back(const struct injection *i)
 	return error ? error : set_final(i);
 }
 
+/* The thread is where it was before the call, unless it has ended. */
+static int end_call(struct injection *i, int error)
+{
+	int undone;
+
+	if (error == ESRCH)
+		return error;
+	undone = put_back(i);
+	if (!undone)
+		undone = set_mask(i, i->mask);
+	step();
+	return error ? error : undone;
+}
+
 int injection_call(struct injection *i, uint64_t function, void *data, size_t bytes,
 		   uint64_t number)
 {
 	struct user_regs_struct r = i->registers;
 	uint64_t sp, data_at, blocked = ~0ull;
-	int error = put_frame(i, data, bytes, &sp, &data_at), undone;
+	int error = put_frame(i, data, bytes, &sp, &data_at);
 
 	step();
 	if (error)
@@ -476,13 +472,7 @@ int injection_call(struct injection *i, uint64_t function, void *data, size_t by
 	if (!error)
 		error = read_memory(i->pid, data_at, data, sizeof(uint64_t));
 	step();
-	if (error == ESRCH)
-		return error;
-	undone = put_back(i);
-	if (!undone)
-		undone = set_mask(i, i->mask);
-	step();
-	return error ? error : undone;
+	return end_call(i, error);
 }
 
 /* ---- a fork ---- */
@@ -536,7 +526,7 @@ static int make_thread_call(struct injection *i, uint64_t syscall_at, struct thr
 {
 	struct user_regs_struct r = i->registers;
 	uint64_t sp, data_at;
-	int error = put_frame(i, call->data, sizeof(call->data), &sp, &data_at), undone;
+	int error = put_frame(i, call->data, sizeof(call->data), &sp, &data_at);
 
 	step();
 	if (error)
@@ -558,13 +548,7 @@ static int make_thread_call(struct injection *i, uint64_t syscall_at, struct thr
 	if (!error)
 		error = run_thread_call(i, call);
 	step();
-	if (error == ESRCH)
-		return error;
-	undone = put_back(i);
-	if (!undone)
-		undone = set_mask(i, i->mask);
-	step();
-	return error ? error : undone;
+	return end_call(i, error);
 }
 
 static int set_options(pid_t tid, long options)

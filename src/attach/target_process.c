@@ -138,6 +138,39 @@ bool target_process_check_reading(pid_t pid, bool *may_call, char *why, size_t s
 	return check_traceable(&s, why, size) && check_class(pid, why, size);
 }
 
+/* ---- its mappings ---- */
+
+bool target_process_mapping(pid_t pid, uint64_t address, struct target_mapping *m)
+{
+	FILE *maps = open_file(pid, "maps");
+	char line[PATH_MAX + 128], right[5];
+	bool found = false;
+
+	while (maps && !found && fgets(line, sizeof(line), maps)) {
+		unsigned long long start, end;
+
+		if (sscanf(line, "%llx-%llx %4s", &start, &end, right) != 3 || address < start ||
+		    address >= end)
+			continue;
+		found = true;
+		*m = (struct target_mapping){.start = start,
+					     .writable = right[1] == 'w',
+					     .shared = right[3] == 's',
+					     .grows = strstr(line, "[stack]") != NULL};
+	}
+	if (maps)
+		fclose(maps);
+	return found;
+}
+
+bool target_process_has_room(pid_t pid, uint64_t sp, size_t bytes)
+{
+	struct target_mapping m;
+
+	return target_process_mapping(pid, sp - 1, &m) && m.writable &&
+	       (m.grows || sp - m.start >= bytes);
+}
+
 /* The last part of the path in a line of maps; "" where there is none. */
 static const char *mapped_name(char *line)
 {

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 /* False: why[] says why not, and what may help. */
@@ -13,6 +14,18 @@ bool target_process_check(pid_t pid, const char *library, char *why, size_t size
 /* Whether its memory may be read while it is stopped. *may_call: also whether a thread of it may make a
  * system call that is not its own: a sandbox or a shadow stack forbids that. */
 bool target_process_check_reading(pid_t pid, bool *may_call, char *why, size_t size);
+
+struct target_mapping {
+	uint64_t start;
+	bool writable, shared;
+	bool grows; /* the main thread's stack */
+};
+
+/* What the address is in; false: nothing, or it cannot be read. */
+bool target_process_mapping(pid_t pid, uint64_t address, struct target_mapping *m);
+
+/* Whether the stack has room for so many bytes below this stack pointer. */
+bool target_process_has_room(pid_t pid, uint64_t sp, size_t bytes);
 
 /* What to say when ptrace() has failed with this errno. */
 void target_process_explain(pid_t pid, int error, char *why, size_t size);
