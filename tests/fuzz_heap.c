@@ -24,7 +24,8 @@ static void look(const struct heap_graph *g, uint32_t holders)
 	struct heap_stage stage[4 * HEAP_STAGES];
 	struct heap_shared shared;
 	struct heap_kinds kinds;
-	uint64_t sum = 0;
+	struct heap_waste_sum waste[4] = {0};
+	uint64_t sum = 0, wasted = 0, ends = 0;
 
 	if (!heap_shared_find(g, &shared) || !heap_kinds_find(g, &kinds) ||
 	    !heap_stages_find(g, slot_of, NULL, 4, stage))
@@ -34,6 +35,13 @@ static void look(const struct heap_graph *g, uint32_t holders)
 	for (size_t i = 0; i < shared.groups; i++)
 		sum += shared.group[i].bytes;
 	if (sum != g->all.bytes)
+		abort();
+	heap_graph_waste(g, slot_of, NULL, waste);
+	for (int i = 0; i < 4; i++) {
+		wasted += waste[i].zero_bytes + waste[i].copy_bytes;
+		ends += waste[i].end_bytes;
+	}
+	if (wasted > g->all.bytes || ends > g->all.bytes)
 		abort();
 	heap_shared_free(&shared);
 	heap_kinds_free(&kinds);
@@ -48,8 +56,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	};
 	const struct heap_type type = {made_start[MADE_ROOM], made_start[MADE_ROOM] + 4096};
 	const uint8_t rank[2] = {0, 1};
-	const struct heap_question q = {
-	    .root = root, .roots = 2, .rank = rank, .holders = 2, .type = &type, .types = 1};
+	const struct heap_question q = {.root = root,
+					.roots = 2,
+					.rank = rank,
+					.holders = 2,
+					.type = &type,
+					.types = 1,
+					.waste_contents = 8};
 	/* Not known, with plain links, with mixed links. */
 	static const unsigned int versions[] = {0, 231, 236};
 	struct heap_problem problem;

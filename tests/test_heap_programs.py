@@ -204,6 +204,73 @@ def nothing_of_the_program_changes():
     same(process.rest, b"interrupted 0, children 0, handlers 0, wrong 0\n")
 
 
+def check_waste(picture, truth):
+    """Every sum to the byte, and nothing else of what these variables hold."""
+    rows = {row["name"]: row["waste"] for row in picture["held"] if row["kind"] == "variable"}
+    nothing = [0, 0]
+
+    def sums(name):
+        waste = rows[name]
+        copies = waste["copies"]
+        same(copies["bytes"]["low"], copies["bytes"]["high"], name)
+        return [[waste["zero"]["bytes"], waste["zero"]["blocks"]],
+                [waste["zero_end"]["bytes"], waste["zero_end"]["blocks"]],
+                [copies["bytes"]["estimate"], copies["blocks"]["estimate"]]]
+    same(sums("g_zeros"), [truth["zeros"], nothing, nothing])
+    same(sums("g_vectors"), [nothing, truth["ends"], nothing])
+    same(sums("g_large"), [nothing, truth["large"], nothing])
+    same(sums("g_names"), [nothing, nothing, truth["names"]])
+    same(sums("g_records"), [nothing, nothing, truth["records"]])
+    same(sums("g_other"), [nothing, nothing, nothing])
+    same(picture["waste_interval_bytes"], None)
+    for key, part in (("zero", "bytes"), ("zero", "blocks"), ("zero_end", "bytes"), ("zero_end", "blocks")):
+        whole = picture["waste"][key][part]
+        same(sum(row["waste"][key][part] for row in picture["held"] + picture["shared"] + [picture["lost"]]), whole)
+        same(sum(row["waste"][key][part] for row in picture["types"]), whole)
+
+
+@cases(["copy", "core"])
+def waste_to_the_byte(how):
+    need_attach()
+    with Folder() as here, started(program("waste")) as process:
+        truth = json.loads(process.said)
+        if how == "core":
+            need("gcore")
+            same(run(["gcore", "-o", here / "core", str(process.pid)]).code, 0)
+            check_waste(heap(here.files("core.*")[0], "--waste"), truth)
+            return
+        check_waste(heap(process.pid, "--waste"), truth)
+        same("waste" in heap(process.pid), False)
+        done = run([MAYFLY, "heap", "--waste", str(process.pid)])
+        same((done.code, done.err), (0, b""), done)
+        for part in ("Zero from begin to end", "Copies of equal blocks", "HELD BY", "g_large", "Zeros can be data"):
+            check(part in done.out.decode(), part, "is not in", done)
+        check("number 1" not in done.out.decode(), "contents are printed:", done)
+        done = run([MAYFLY, "heap", "--waste", "--by", "type", "-n", "3", str(process.pid)])
+        check(b"TYPE OR SIZE" in done.out and b"2040-byte blocks" not in done.out, done)
+
+
+@case
+def waste_of_many_blocks_is_sampled():
+    """The interval of the copies has the truth in it, and is the same the next time."""
+    need_attach()
+    with started(program("waste"), "1200000") as process:
+        truth = json.loads(process.said)
+        first = heap(process.pid, "--waste")
+        again = heap(process.pid, "--waste")
+        done = run([MAYFLY, "heap", "--waste", str(process.pid)])
+    check(first["waste_interval_bytes"] >= 32, first["waste_interval_bytes"])
+    check(b"contents are known of one byte in" in done.out, done)
+    row, = [row for row in first["held"] if row["name"] == "g_many"]
+    for part, whole in zip(("bytes", "blocks"), truth["many"]):
+        figure = row["waste"]["copies"][part]
+        check(figure["low"] <= whole <= figure["high"], figure, "has not", whole)
+        check(figure["low"] < figure["high"] < 1.1 * whole, figure, whole)
+    zeros, = [row["waste"]["zero"] for row in first["held"] if row["name"] == "g_zeros"]
+    same([zeros["bytes"], zeros["blocks"]], truth["zeros"], "zeros are exact")
+    same([row["waste"] for row in again["held"] if row["name"] == "g_many"], [row["waste"]], "the second picture")
+
+
 def children_of(pid):
     with open("/proc/%d/task/%d/children" % (pid, pid)) as file:
         return file.read().split()

@@ -47,6 +47,8 @@ struct heap_question {
 	uint32_t holders;
 	const struct heap_type *type; /* in order of addresses, none overlaps another */
 	size_t types;
+	size_t
+	    waste_contents; /* heap_waste_find() of at most so many; 0: waste is not looked for */
 	/* Called now and then with the share that is done; false: give up. May be NULL. */
 	bool (*progress)(void *context, double share);
 	/* Called when the memory is not needed any more. May be NULL. */

@@ -4,15 +4,17 @@
  *
  *	image --glibc_heap_walk--> blocks --heap_edges--> pointers --heap_reach--> ranks
  *	      --heap_owners--> dominators --> what each retains
+ *	      blocks --heap_waste--> what their contents waste
  *
  * About 46 bytes a block, the index of the blocks, and eight bytes for each pointer beyond the first to a
- * block.
+ * block; 5 more for waste.
  */
 #ifndef MAYFLY_HEAP_GRAPH_H
 #define MAYFLY_HEAP_GRAPH_H
 
 #include "heap/glibc_heap.h"
 #include "heap/heap_owners.h"
+#include "heap/heap_waste.h"
 
 struct heap_total {
 	uint64_t bytes, blocks;
@@ -24,6 +26,7 @@ struct heap_graph {
 	struct heap_edges edges; /* only its types and counts */
 	struct heap_reach reach;
 	struct heap_owners owners;
+	struct heap_waste waste; /* if the question has waste_contents */
 	/* For each number, with its own; blocks without the holder. */
 	uint64_t *retained;
 	uint32_t *retained_blocks;
@@ -37,6 +40,10 @@ bool heap_graph_make(const struct heap_image *image, unsigned int version,
 		     const struct heap_question *q, struct heap_graph *g,
 		     struct heap_problem *problem);
 void heap_graph_free(struct heap_graph *g);
+
+/* Adds what is wasted below each of several tops to sum[]. slot_of: which of them a top is, or HEAP_NONE. */
+void heap_graph_waste(const struct heap_graph *g, uint32_t (*slot_of)(void *context, uint32_t top),
+		      void *context, struct heap_waste_sum *sum);
 
 /* The number of a holder; of what is lost: of holder q->holders. 0: it reaches nothing. */
 static inline uint32_t heap_graph_holder(const struct heap_graph *g, uint32_t holder)

@@ -95,6 +95,7 @@ bool heap_kinds_find(const struct heap_graph *g, struct heap_kinds *k)
 		}
 		sum->own.bytes += bytes;
 		sum->own.blocks++;
+		heap_waste_add(&g->waste, block, bytes, &sum->waste);
 		if (number > g->reach.lost) {
 			sum->lost.bytes += bytes;
 			sum->lost.blocks++;

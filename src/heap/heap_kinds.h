@@ -29,6 +29,7 @@ struct heap_stage {
 struct heap_kind_sum {
 	struct heap_kind kind;
 	struct heap_total own, lost;
+	struct heap_waste_sum waste;
 	uint32_t top; /* a number that holds most of them */
 	uint64_t top_bytes;
 };

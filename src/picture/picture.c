@@ -10,10 +10,11 @@
 #include "base/array.h"
 #include "picture/thread_roots.h"
 
-#define TRIES_MOST   5u
-#define TRY_PAUSE_NS 20000000l
-#define VTABLE_NAME  "_ZTV"
-#define VTABLE_FOR   "vtable for "
+#define TRIES_MOST	    5u
+#define TRY_PAUSE_NS	    20000000l
+#define WASTE_CONTENTS_MOST (1u << 20) /* 40 bytes each, while blocks are read */
+#define VTABLE_NAME	    "_ZTV"
+#define VTABLE_FOR	    "vtable for "
 
 struct making {
 	struct picture *p;
@@ -208,6 +209,7 @@ static bool make_graph(struct making *k, struct heap_problem *problem)
 				  .holders = (uint32_t)p->holders.count,
 				  .type = p->type,
 				  .types = p->types,
+				  .waste_contents = k->wishes->waste ? WASTE_CONTENTS_MOST : 0,
 				  .progress = progress,
 				  .read_all = read_all,
 				  .context = k};

@@ -22,6 +22,7 @@ struct picture_wishes {
 	struct source_wishes source;
 	struct debug_files files;
 	const char *symbol_cache; /* folder, or NULL */
+	bool waste;		  /* look for it: graph.waste */
 	/* Called now and then; done: 0 to 1. False: give up. May be NULL. */
 	bool (*progress)(void *context, const char *what, double done);
 	void *context;

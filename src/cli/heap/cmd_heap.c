@@ -57,6 +57,8 @@ static const struct option_row heap_rows[] = {
     OPTION_HEADING("How to show it:"),
     {"by", .argument = "KEY", OPTION_CHOICE(heap_by_names, struct heap_command, view.by),
      .help = "one row for each holder (default), or for each type"},
+    {"waste", .help = "show what is wasted: blocks of zeros, unused ends, equal contents",
+     OPTION_FLAG(struct heap_command, view.waste)},
     {"top", 'n', "N", OPTION_COUNT(struct heap_command, view.top), .least = 1, .most = 1000000,
      .help = "show at most N rows (default 10)"},
     OPTION_WIDE(struct heap_command, view.out.wide),
@@ -169,6 +171,7 @@ int cmd_heap(int argc, char **argv)
 		    .source = {.no_stop = c.no_stop, .most_stop_ns = c.most_stop_ns},
 		    .files.dirs = {.dir = c.debug_dir, .count = c.debug_dirs},
 		    .symbol_cache = names_cache_folder(cache_folder),
+		    .waste = c.view.waste,
 		    .progress = show_progress,
 		};
 		if (c.download.limit_ns)

@@ -2,6 +2,8 @@
 /* A picture of a heap as JSON: sizes, holders and types, no addresses and no contents. */
 #include "cli/heap/heap_print.h"
 
+#include "answer/json_parts.h"
+#include "cli/heap/heap_waste_figures.h"
 #include "terminal/message.h"
 #include "terminal/print_json.h"
 
@@ -61,6 +63,21 @@ static void put_sharers(struct json *j, const struct picture *p, uint64_t holder
 	json_bool(j, "others", holders & HEAP_OTHER_SHARERS);
 }
 
+/* Nothing without --waste. */
+static void put_waste(struct json *j, const struct picture *p, const struct heap_waste_sum *sum)
+{
+	const struct heap_waste *w = &p->graph.waste;
+	const struct mayfly_estimate copies = heap_waste_copies(w, sum);
+
+	if (!w->end)
+		return;
+	json_object(j, "waste");
+	put_total(j, "zero", &(struct heap_total){sum->zero_bytes, sum->zero_blocks});
+	put_total(j, "zero_end", &(struct heap_total){sum->end_bytes, sum->end_blocks});
+	json_estimate(j, "copies", &copies);
+	json_end(j);
+}
+
 static void put_rows(struct json *j, const struct picture *p, const struct heap_rows *rows,
 		     enum heap_row_kind kind, const char *key)
 {
@@ -77,6 +94,7 @@ static void put_rows(struct json *j, const struct picture *p, const struct heap_
 			put_sharers(j, p, p->shared.group[row->group].holders);
 		json_unsigned(j, "bytes", row->total.bytes);
 		json_unsigned(j, "blocks", row->total.blocks);
+		put_waste(j, p, &row->waste);
 		put_stages(j, p, row);
 		json_end(j);
 	}
@@ -92,6 +110,7 @@ static void put_kinds(struct json *j, const struct picture *p, const struct heap
 		json_unsigned(j, "bytes", kinds->sum[i].own.bytes);
 		json_unsigned(j, "blocks", kinds->sum[i].own.blocks);
 		put_total(j, "lost", &kinds->sum[i].lost);
+		put_waste(j, p, &kinds->sum[i].waste);
 		json_end(j);
 	}
 	json_end(j);
@@ -116,6 +135,7 @@ static void put_all(struct json *j, const struct picture *p, const struct heap_r
 		    const struct heap_kinds *kinds)
 {
 	const struct heap_graph *g = &p->graph;
+	const struct heap_waste_sum waste = heap_waste_all(p);
 	char libc[16];
 
 	json_unsigned_or_null(j, "pid", p->pid != 0, (uint64_t)p->pid);
@@ -136,6 +156,8 @@ static void put_all(struct json *j, const struct picture *p, const struct heap_r
 	json_unsigned(j, "mapped_bytes", g->sums.mapped_bytes);
 	json_unsigned(j, "mapped_blocks", g->sums.mapped);
 	json_end(j);
+	put_waste(j, p, &waste);
+	json_unsigned_or_null(j, "waste_interval_bytes", g->waste.interval != 0, g->waste.interval);
 	put_rows(j, p, rows, HEAP_ROW_HOLDER, "held");
 	put_rows(j, p, rows, HEAP_ROW_SHARED, "shared");
 	json_object(j, "lost");
@@ -143,6 +165,7 @@ static void put_all(struct json *j, const struct picture *p, const struct heap_r
 	json_unsigned(j, "blocks", rows->row[rows->count - 1].total.blocks);
 	put_total(j, "directly", &g->lost_directly);
 	put_total(j, "indirectly", &g->lost_indirectly);
+	put_waste(j, p, &rows->row[rows->count - 1].waste);
 	put_stages(j, p, &rows->row[rows->count - 1]);
 	json_end(j);
 	put_kinds(j, p, kinds);

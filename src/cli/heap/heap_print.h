@@ -11,10 +11,16 @@ enum heap_by { HEAP_BY_HOLDER, HEAP_BY_TYPE };
 struct heap_view {
 	struct output out;
 	enum heap_by by;
+	bool waste;
 	size_t top;
 };
 
 int heap_print_text(const struct picture *p, const struct heap_view *view);
 int heap_print_json(const struct picture *p);
+
+/* The part of the text that says what is wasted, in place of who holds what. False: out of memory. */
+bool heap_print_waste(const struct picture *p, const struct heap_view *view,
+		      const struct heap_rows *rows);
+struct heap_waste_sum heap_waste_all(const struct picture *p);
 
 #endif

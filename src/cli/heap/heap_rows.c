@@ -87,39 +87,69 @@ static uint32_t slot_of(void *context, uint32_t top)
 	return group != HEAP_NONE ? s->of_group[group] : HEAP_NONE;
 }
 
-static bool find_stages(struct heap_rows *rows, const struct picture *p, size_t most)
+static void free_slots(struct slots *s)
 {
-	size_t wanted = rows->count < most ? rows->count : most;
-	struct heap_stage *stage = calloc(wanted + 1, HEAP_STAGES * sizeof(*stage));
-	struct slots slots = {
+	free(s->of_holder);
+	free(s->of_group);
+}
+
+/* The first of the `wanted` slots belong to the first rows, the last one to what is lost. */
+static bool make_slots(struct slots *s, const struct heap_rows *rows, const struct picture *p,
+		       size_t wanted)
+{
+	*s = (struct slots){
 	    .p = p,
 	    .of_holder = malloc((p->holders.count + 1) * sizeof(uint32_t)),
 	    .of_group = malloc((p->shared.groups + 1) * sizeof(uint32_t)),
 	};
-	bool good = stage && slots.of_holder && slots.of_group;
-
-	for (size_t i = 0; good && i <= p->holders.count; i++)
-		slots.of_holder[i] = HEAP_NONE;
-	for (size_t i = 0; good && i < p->shared.groups; i++)
-		slots.of_group[i] = HEAP_NONE;
-	for (uint32_t i = 0; good && i < rows->count; i++) {
+	if (!s->of_holder || !s->of_group)
+		return false;
+	for (size_t i = 0; i <= p->holders.count; i++)
+		s->of_holder[i] = HEAP_NONE;
+	for (size_t i = 0; i < p->shared.groups; i++)
+		s->of_group[i] = HEAP_NONE;
+	for (uint32_t i = 0; i < rows->count; i++) {
 		/* What is lost is the last row. */
 		uint32_t slot = rows->row[i].kind == HEAP_ROW_LOST ? (uint32_t)wanted - 1 : i;
 
 		if (i >= wanted - 1 && rows->row[i].kind != HEAP_ROW_LOST)
 			continue;
 		if (rows->row[i].kind == HEAP_ROW_SHARED)
-			slots.of_group[rows->row[i].group] = slot;
+			s->of_group[rows->row[i].group] = slot;
 		else
-			slots.of_holder[rows->row[i].holder] = slot;
+			s->of_holder[rows->row[i].holder] = slot;
 	}
-	good = good && heap_stages_find(&p->graph, slot_of, &slots, wanted, stage);
+	return true;
+}
+
+static bool find_stages(struct heap_rows *rows, const struct picture *p, size_t most)
+{
+	size_t wanted = rows->count < most ? rows->count : most;
+	struct heap_stage *stage = calloc(wanted + 1, HEAP_STAGES * sizeof(*stage));
+	struct slots slots;
+	bool good = make_slots(&slots, rows, p, wanted) && stage &&
+		    heap_stages_find(&p->graph, slot_of, &slots, wanted, stage);
+
 	for (size_t i = 0; good && i < wanted; i++)
 		memcpy(rows->row[i + 1 < wanted ? i : rows->count - 1].stage,
 		       stage + i * HEAP_STAGES, HEAP_STAGES * sizeof(*stage));
-	free(slots.of_holder);
-	free(slots.of_group);
+	free_slots(&slots);
 	free(stage);
+	return good;
+}
+
+static bool find_waste(struct heap_rows *rows, const struct picture *p)
+{
+	struct heap_waste_sum *sum = calloc(rows->count, sizeof(*sum));
+	struct slots slots;
+	bool good = make_slots(&slots, rows, p, rows->count) && sum;
+
+	if (good)
+		heap_graph_waste(&p->graph, slot_of, &slots, sum);
+	for (size_t i = 0; good && i < rows->count; i++)
+		rows->row[i].waste = sum[i];
+	free_slots(&slots);
+	free(sum);
 	return good;
 }
 
@@ -131,7 +161,8 @@ bool heap_rows_make(struct heap_rows *rows, const struct picture *p, size_t most
 	good = add_rows(rows, p);
 	if (good)
 		qsort(rows->row, rows->count, sizeof(*rows->row), compare_rows);
-	good = good && find_stages(rows, p, most + 1);
+	good = good && find_stages(rows, p, most + 1) &&
+	       (!p->graph.waste.blocks || find_waste(rows, p));
 	if (!good)
 		heap_rows_free(rows);
 	return good;

@@ -13,6 +13,7 @@ struct heap_row {
 	uint32_t group;	 /* in picture.shared */
 	struct heap_total total;
 	struct heap_stage stage[HEAP_STAGES];
+	struct heap_waste_sum waste;
 };
 
 struct heap_rows {

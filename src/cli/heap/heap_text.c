@@ -243,9 +243,13 @@ int heap_print_text(const struct picture *p, const struct heap_view *view)
 
 	if (good) {
 		print_how(p, &view->out);
-		print_headline(p, &rows, &view->out);
-		good =
-		    view->by == HEAP_BY_TYPE ? print_kinds(p, view) : print_holders(p, view, &rows);
+		if (view->waste) {
+			good = heap_print_waste(p, view, &rows);
+		} else {
+			print_headline(p, &rows, &view->out);
+			good = view->by == HEAP_BY_TYPE ? print_kinds(p, view)
+							: print_holders(p, view, &rows);
+		}
 		if (good)
 			print_notes(p, &view->out);
 		heap_rows_free(&rows);

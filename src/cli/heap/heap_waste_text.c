@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a heap wastes, as text: all of it, then by holder or by type. */
+#include "cli/heap/heap_print.h"
+
+#include <stdlib.h>
+
+#include "answer/text_format.h"
+#include "cli/heap/heap_waste_figures.h"
+
+#define NAME_COLUMNS 34 /* of names in a table, unless lines may be wide */
+
+/* ---- all of it ---- */
+
+static uint32_t only_slot(void *context, uint32_t top)
+{
+	(void)context;
+	(void)top;
+	return 0;
+}
+
+struct heap_waste_sum heap_waste_all(const struct picture *p)
+{
+	struct heap_waste_sum sum = {0};
+
+	heap_graph_waste(&p->graph, only_slot, NULL, &sum);
+	return sum;
+}
+
+static bool put_exact(struct table *t, const struct picture *p, const char *name, uint64_t bytes,
+		      uint64_t blocks)
+{
+	char text[FIGURE_TEXT], part[FIGURE_TEXT], count[FIGURE_TEXT];
+
+	return table_cell(t, name) &&
+	       table_cell(t, text_bytes(text, sizeof(text), (double)bytes)) && table_cell(t, "") &&
+	       table_cell(t, text_percent(part, sizeof(part), (double)bytes,
+					  (double)p->graph.all.bytes)) &&
+	       table_cell(t, text_count(count, sizeof(count), (double)blocks));
+}
+
+static bool put_copies(struct table *t, const struct picture *p, const struct output *o,
+		       const struct heap_waste_sum *all)
+{
+	const struct mayfly_estimate e = heap_waste_copies(&p->graph.waste, all);
+	char text[FIGURE_TEXT], error[FIGURE_TEXT], part[FIGURE_TEXT], count[FIGURE_TEXT];
+
+	return table_cell(t, "Copies of equal blocks") &&
+	       table_cell(t, text_figure_value(text, sizeof(text), &e.bytes, e.samples)) &&
+	       table_cell(t,
+			  text_figure_error(error, sizeof(error), o->utf8, &e.bytes, e.samples)) &&
+	       table_cell(t, text_percent(part, sizeof(part), e.bytes.estimate,
+					  (double)p->graph.all.bytes)) &&
+	       table_cell(t, text_count_value(count, sizeof(count), &e.blocks, e.samples));
+}
+
+static bool print_all(const struct picture *p, const struct output *o)
+{
+	static const struct column columns[] = {
+	    {"WASTE", false, 0, STYLE_PLAIN, false}, {"BYTES", true, 0, STYLE_PLAIN, false},
+	    {"", false, 0, STYLE_DIM, true},	     {"", true, 0, STYLE_PLAIN, true},
+	    {"BLOCKS", true, 0, STYLE_PLAIN, false},
+	};
+	const struct heap_waste_sum all = heap_waste_all(p);
+	struct table *t = table_new(columns, sizeof(columns) / sizeof(*columns));
+	bool good = t &&
+		    put_exact(t, p, "Zero from begin to end", all.zero_bytes, all.zero_blocks) &&
+		    put_exact(t, p, "Zero words at the end", all.end_bytes, all.end_blocks) &&
+		    put_copies(t, p, o, &all) && table_print(t, o, 2);
+
+	table_free(t);
+	return good;
+}
+
+/* ---- rows ---- */
+
+struct waste_row {
+	const struct heap_row *holder; /* NULL: of a kind */
+	struct heap_kind kind;
+	const struct heap_waste_sum *sum;
+};
+
+static int compare_rows(const void *a, const void *b)
+{
+	double x = heap_waste_weight(((const struct waste_row *)a)->sum);
+	double y = heap_waste_weight(((const struct waste_row *)b)->sum);
+
+	return (x < y) - (x > y);
+}
+
+static bool put_name(struct table *t, const struct heap_view *view, const char *name)
+{
+	char fitted[HEAP_NAME_TEXT];
+
+	if (view->out.wide)
+		return table_cell(t, text_clean(fitted, sizeof(fitted), name));
+	return table_cell(t, name_fit(fitted, sizeof(fitted), &view->out, name, NAME_COLUMNS));
+}
+
+static bool put_bytes(struct table *t, uint64_t bytes)
+{
+	char text[FIGURE_TEXT];
+
+	return table_cell(t, bytes ? text_bytes(text, sizeof(text), (double)bytes) : "");
+}
+
+static bool put_row(struct table *t, const struct picture *p, const struct heap_view *view,
+		    const struct waste_row *row)
+{
+	const struct mayfly_estimate e = heap_waste_copies(&p->graph.waste, row->sum);
+	char name[HEAP_NAME_TEXT], where[HEAP_NAME_TEXT] = "";
+	char copies[FIGURE_TEXT] = "", error[FIGURE_TEXT] = "";
+
+	if (row->holder)
+		heap_row_text(name, sizeof(name), p, row->holder);
+	else
+		heap_kind_text(name, sizeof(name), p, row->kind, NULL);
+	if (row->holder && row->holder->kind == HEAP_ROW_HOLDER)
+		heap_holder_where(where, sizeof(where), p, row->holder->holder);
+	if (e.bytes.high > 0) {
+		text_figure_value(copies, sizeof(copies), &e.bytes, e.samples);
+		text_figure_error(error, sizeof(error), view->out.utf8, &e.bytes, e.samples);
+	}
+	return put_name(t, view, name) && put_bytes(t, row->sum->zero_bytes) &&
+	       put_bytes(t, row->sum->end_bytes) && table_cell(t, copies) && table_cell(t, error) &&
+	       put_name(t, view, where);
+}
+
+static bool print_rows(const struct picture *p, const struct heap_view *view, struct waste_row *row,
+		       size_t rows)
+{
+	const struct column columns[] = {
+	    {view->by == HEAP_BY_TYPE ? "TYPE OR SIZE" : "HELD BY", false, 0, STYLE_PLAIN, false},
+	    {"ALL ZERO", true, 0, STYLE_PLAIN, false},
+	    {"ZERO AT THE END", true, 0, STYLE_PLAIN, false},
+	    {"COPIES", true, 0, STYLE_PLAIN, false},
+	    {"", false, 0, STYLE_DIM, true},
+	    {"", false, 1, STYLE_DIM, false},
+	};
+	struct table *t = table_new(columns, sizeof(columns) / sizeof(*columns));
+	bool good = t != NULL;
+
+	if (rows)
+		qsort(row, rows, sizeof(*row), compare_rows);
+	for (size_t i = 0; i < rows && i < view->top && good; i++)
+		if (heap_waste_weight(row[i].sum) > 0)
+			good = put_row(t, p, view, &row[i]);
+	if (good && table_rows(t)) {
+		puts("");
+		good = table_print(t, &view->out, 2);
+	}
+	table_free(t);
+	return good;
+}
+
+static bool print_kinds(const struct picture *p, const struct heap_view *view)
+{
+	struct heap_kinds kinds;
+	struct waste_row *row;
+	bool good;
+
+	if (!heap_kinds_find(&p->graph, &kinds))
+		return false;
+	row = calloc(kinds.count + 1, sizeof(*row));
+	for (size_t i = 0; row && i < kinds.count; i++)
+		row[i] = (struct waste_row){.kind = kinds.sum[i].kind, .sum = &kinds.sum[i].waste};
+	good = row && print_rows(p, view, row, kinds.count);
+	free(row);
+	heap_kinds_free(&kinds);
+	return good;
+}
+
+static bool print_holders(const struct picture *p, const struct heap_view *view,
+			  const struct heap_rows *rows)
+{
+	struct waste_row *row = calloc(rows->count + 1, sizeof(*row));
+	bool good;
+
+	for (size_t i = 0; row && i < rows->count; i++)
+		row[i] = (struct waste_row){.holder = &rows->row[i], .sum = &rows->row[i].waste};
+	good = row && print_rows(p, view, row, rows->count);
+	free(row);
+	return good;
+}
+
+static void print_notes(const struct picture *p, const struct output *o)
+{
+	const struct heap_waste *w = &p->graph.waste;
+	char text[FIGURE_TEXT];
+
+	puts("");
+	print_wrapped(
+	    o, STYLE_DIM, 2,
+	    "Zeros can be data: that they are unused is a guess. A block can have zeros at "
+	    "its end and be a copy, too.");
+	if (w->interval)
+		print_wrapped(o, STYLE_DIM, 2,
+			      "Copies are an estimate: contents are known of one byte in %s.",
+			      text_bytes(text, sizeof(text), (double)w->interval));
+	if (w->unread)
+		print_wrapped(o, STYLE_NOTE, 2, "%s blocks could not be read, and are left out.",
+			      text_count(text, sizeof(text), (double)w->unread));
+}
+
+bool heap_print_waste(const struct picture *p, const struct heap_view *view,
+		      const struct heap_rows *rows)
+{
+	if (!print_all(p, &view->out) ||
+	    !(view->by == HEAP_BY_TYPE ? print_kinds(p, view) : print_holders(p, view, rows)))
+		return false;
+	print_notes(p, &view->out);
+	return true;
+}

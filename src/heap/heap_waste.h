@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a heap wastes, by the contents of its blocks:
+ *
+ *	zero	blocks that are zero from begin to end
+ *	end	whole zero words at the end of other blocks: room that was not used yet, or data that is zero
+ *	copies	blocks with the contents and the size of one before them, in order of addresses
+ *
+ * A text counts as far as its end when that is in the last 16 bytes of its block: malloc rounds up, and
+ * what is left behind a text means nothing.
+ *
+ * All blocks are read. Of their contents hashes of 128 bits are kept while that goes on, of at most `most`
+ * contents. If there may be more, blocks are chosen, one byte in `interval`, by a hash of their number and of that
+ * of all blocks, so that the same heap has the same figures; a block of so many bytes always is. The contents of a chosen block are known from there on:
+ *
+ *	copy of some contents	1   2   3   4   5   6	  chosen with p = bytes / interval
+ *	chosen			.   .   x   .   .   x
+ *	counts			0   0   0  1/p  1   1	  their mean is 5, whatever p is
+ *
+ * So what is sampled has the weights and the variance of one byte in `interval`; contents that are there
+ * many times are hardly missed.
+ */
+#ifndef MAYFLY_HEAP_WASTE_H
+#define MAYFLY_HEAP_WASTE_H
+
+#include "heap/heap_blocks.h"
+
+enum heap_content {
+	HEAP_CONTENT_OTHER,
+	HEAP_CONTENT_ZERO,
+	HEAP_CONTENT_SECOND, /* of those that are known: stands for those before it */
+	HEAP_CONTENT_LATER,
+};
+
+struct heap_waste {
+	size_t blocks;	   /* 0: nobody has looked */
+	uint32_t *end;	   /* zero words at the end of each block, at most UINT32_MAX */
+	uint8_t *content;  /* enum heap_content of each block */
+	uint64_t interval; /* bytes, a power of two; 0: no contents were left out */
+	uint64_t unread;   /* blocks that could not be read */
+};
+
+struct heap_waste_sum {
+	uint64_t zero_bytes, zero_blocks, end_bytes, end_blocks;
+	uint64_t copy_bytes, copy_blocks; /* with weight 1 */
+	/* Sums of weights of those that stand for others, with their variances. */
+	double sampled_bytes, sampled_blocks, variance_bytes, variance_blocks;
+	uint32_t samples;
+};
+
+/* progress: as heap_question.progress. */
+bool heap_waste_find(const struct heap_image *image, const struct heap_blocks *b, size_t most,
+		     bool (*progress)(void *context, double share), void *context,
+		     struct heap_waste *w, struct heap_problem *problem);
+void heap_waste_free(struct heap_waste *w);
+
+/* Adds a block of so many bytes. */
+void heap_waste_add(const struct heap_waste *w, uint32_t block, uint64_t bytes,
+		    struct heap_waste_sum *sum);
+
+#endif
