@@ -30,7 +30,7 @@ const settled = () => document.querySelector("main, [role=alert]") &&
 mkdirSync(shots, { recursive: true });
 const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"] });
 const tab = await browser.newPage();
-tab.setDefaultTimeout(0);
+tab.setDefaultTimeout(5 * 60 * 1000);
 const wrong = [];
 tab.on("pageerror", (error) => wrong.push(error.stack));
 for (const trace of traces) {

@@ -19,7 +19,7 @@ const browser = await chromium.launch({
 });
 for (const [name, hash, colorScheme, sign] of pictures) {
 	const tab = await browser.newPage({ viewport: { width: 1200, height: 720 }, colorScheme });
-	tab.setDefaultTimeout(0);
+	tab.setDefaultTimeout(5 * 60 * 1000);
 	await tab.goto(`${pathToFileURL(page).href}#v1/${hash}`);
 	await tab.waitForSelector(sign);
 	await tab.waitForFunction(() =>

@@ -4,11 +4,12 @@
 // standard input, and each is answered by a line. tests/test_page.py and tests/test_views.py say
 // what the steps are to find.
 //
-// A step is [name, ...arguments], see `steps`. Fails when the page writes an error to its console,
-// or asks for anything but itself.
+// A step is [name, ...arguments], see `steps`. Fails when a step fails, which is then named, when the page
+// writes an error to its console, or when it asks for anything but itself.
 import { copyFileSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { createInterface } from "node:readline";
+import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
 const viewer = fileURLToPath(new URL("../viewer/", import.meta.url));
@@ -16,13 +17,20 @@ const require = createRequire(viewer);
 const { chromium } = require("playwright-core");
 const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 
+// What waits for something that never comes must end some day: no step takes five minutes, also on a busy machine,
+// and a page that rests for one will not change any more.
+const STEP_MS = Number(process.env.STEP_MS ?? 5 * 60 * 1000);
+const REST_MS = STEP_MS / 5;
+
 const [page_path, steps_path] = process.argv.slice(2);
 const address = /^http:/.test(page_path) ? page_path : pathToFileURL(page_path).href;
 const own = new URL(address);
 const wrong = [];
 const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"] });
 const page = await browser.newPage({ viewport: { width: 1280, height: 800 }, bypassCSP: true });
-page.setDefaultTimeout(Number(process.env.STEP_MS ?? 0)); // no time decides a test: tests/harness.py ends what hangs
+page.setDefaultTimeout(STEP_MS);
+const crashed = new Promise((_, failed) => page.on("crash", () => failed(new Error("the page has crashed"))));
+crashed.catch(() => {}); // whoever waits for a step hears of it
 page.on("console", (message) => message.type() === "error" && wrong.push(message.text()));
 page.on("pageerror", (error) => wrong.push(error.stack));
 page.on("request", (request) => {
@@ -31,12 +39,11 @@ page.on("request", (request) => {
 	if (!served && !/^(file|blob|data):/.test(request.url())) wrong.push(`asks for ${request.url()}`);
 });
 
-/** Nothing is on its way any more. */
-async function settled() {
-	await page.waitForFunction(() =>
-		document.querySelector("main, [role=alert]") &&
-		!document.querySelector("[aria-busy=true], .loading, .waiting, .total:empty"));
-}
+/** In the page: whether nothing is on its way any more. */
+const rests = () => document.querySelector("main, [role=alert]") &&
+	!document.querySelector("[aria-busy=true], .loading, .waiting, .total:empty");
+
+const settled = () => page.waitForFunction(rests);
 
 async function texts(selector) {
 	await settled();
@@ -221,15 +228,44 @@ const steps = {
 	},
 };
 
+/** What the page shows, if it can still say so. */
+const shown = () => Promise.race([
+	page.evaluate(() => document.body.innerText),
+	sleep(10_000, "nothing", { ref: false }),
+]).catch((error) => error.message);
+
+/** Ends with an error when a step cannot succeed any more. */
+async function hopeless(signal) {
+	const end = Date.now() + STEP_MS + 5000; // a wait for an element ends before, and says more
+	for (let last, since = 0; Date.now() < end;) {
+		await sleep(1000, undefined, { signal });
+		const now = await Promise.race([sleep(1000, undefined, { signal }), page.evaluate(`(${rests})() && !document
+			.querySelector(".live") ? document.body.innerHTML : undefined`).catch(() => {})]);
+		if (now === undefined || now !== last) [last, since] = [now, Date.now()];
+		else if (Date.now() - since > REST_MS) throw new Error(`nothing has changed for ${REST_MS / 1000} s`);
+	}
+	throw new Error(`still not done after ${STEP_MS / 1000} s`);
+}
+
+async function done([name, ...parameters]) {
+	const over = new AbortController();
+	try {
+		return await Promise.race([steps[name](...parameters), crashed, hopeless(over.signal)]);
+	} catch (error) {
+		throw new Error([`step ${JSON.stringify([name, ...parameters])}: ${error.message}`, ...wrong,
+			`${page.url()} shows:`, await shown()].join("\n"), { cause: error });
+	} finally {
+		over.abort();
+	}
+}
+
 const found = [];
 if (steps_path === "-") {
-	for await (const line of createInterface({ input: process.stdin })) {
-		const [name, ...parameters] = JSON.parse(line);
-		console.log(JSON.stringify((await steps[name](...parameters)) ?? null));
-	}
+	for await (const line of createInterface({ input: process.stdin }))
+		console.log(JSON.stringify((await done(JSON.parse(line))) ?? null));
 } else {
-	for (const [name, ...parameters] of JSON.parse(readFileSync(steps_path, "utf8"))) {
-		const result = await steps[name](...parameters);
+	for (const step of JSON.parse(readFileSync(steps_path, "utf8"))) {
+		const result = await done(step);
 		if (result !== undefined) found.push(result);
 	}
 }

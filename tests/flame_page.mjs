@@ -18,11 +18,11 @@ const { bytesText, percentText } = await import(
 const { chromium } = need("playwright-core");
 
 const browser = await chromium.launch({
-	executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"], timeout: 0,
+	executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"],
 });
 const errors = [];
 const tab = await browser.newPage({ reducedMotion: "reduce" });
-tab.setDefaultTimeout(0); // who hangs is ended by the test
+tab.setDefaultTimeout(5 * 60 * 1000); // as long as a step of drive_page.mjs has
 tab.on("pageerror", (error) => errors.push(String(error)));
 tab.on("console", (message) => message.type() === "error" && errors.push(message.text()));
 tab.on("request", (request) => /^https?:/.test(request.url()) && errors.push(request.url()));

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page in Firefox: every view says what it says in Chromium, and no error comes up. The page stands in a frame
 of the same size in both, and the frame's parent goes from view to view and sends what it has read."""
+import contextlib
 import http.server
 import json
 import os
@@ -103,7 +104,8 @@ def shown(browser, page):
             wait_until(lambda: server.found or process.poll() is not None, browser)
             check(server.found, browser, "has ended", process.returncode)
         finally:
-            os.killpg(process.pid, 9)
+            with contextlib.suppress(ProcessLookupError):  # all of it has ended
+                os.killpg(process.pid, 9)
             process.wait()
             server.shutdown()
     same(server.found["errors"], [], "errors in " + browser)

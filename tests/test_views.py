@@ -6,10 +6,12 @@ import contextlib
 import json
 import os
 import shlex
+import signal
 import subprocess
 
 import harness
-from harness import BUILD, Folder, MAYFLY, PROGRAMS, SOURCE, Skip, case, cases, check, main, need, run, same
+from harness import (BUILD, Folder, MAYFLY, PROGRAMS, SOURCE, Skip, case, cases, check, descendants, environment, main,
+                     need, run, same)
 import profiles
 import test_serve
 
@@ -42,8 +44,9 @@ class Browser:
 
     def __getattr__(self, name):
         def step(*parameters):
-            self.process.stdin.write(json.dumps([name, *parameters]).encode() + b"\n")
-            self.process.stdin.flush()
+            with contextlib.suppress(BrokenPipeError):  # a driver that has ended says why, below
+                self.process.stdin.write(json.dumps([name, *parameters]).encode() + b"\n")
+                self.process.stdin.flush()
             line = self.process.stdout.readline()
             check(line, name, parameters, self.process.stderr.read().decode() if not line else "")
             return json.loads(line)
@@ -351,6 +354,36 @@ def access(view):
             browser.open("#v1/%s?metric=allocated" % view)
             same(browser.axe(), [], scheme)
             picture(browser, "%s-%s" % (view, scheme))
+
+
+@case
+def step_that_cannot_succeed():
+    """The driver does not wait for ever: it names the step and what the page shows."""
+    ready()
+    with Folder() as here:
+        with open(here / "page.html", "w", encoding="utf-8") as file:
+            file.write("<main>All that there is</main>")
+        with open(here / "steps.json", "w", encoding="utf-8") as file:
+            json.dump([["open"], ["click", "#none"]], file)
+        result = run(["node", DRIVER, here / "page.html", here / "steps.json"], env=environment(STEP_MS="20000"))
+    check(result.code == 1 and all(part in result.err for part in (b'step ["click","#none"]', b"All that there is")),
+          result)
+
+
+@case
+def browser_that_dies():
+    """Its next step fails, and says why."""
+    try:
+        with opened("file", EXACT) as browser:
+            browser.open()
+            for pid in list(descendants(browser.process.pid)):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            browser.texts(".program")
+    except AssertionError as error:
+        check('step ["texts",".program"]' in str(error) and "closed" in str(error), error)
+    else:
+        check(False, "the step did not fail")
 
 
 if __name__ == "__main__":
