@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The viewer's flame graph: its arithmetic in node, and the page itself in Chromium."""
+"""The viewer's flame graph, its arithmetic in node and the page itself in Chromium, and the page's engine in node."""
 import json
 import os
 
@@ -17,14 +17,24 @@ def node(script, *arguments):
     return result.out.decode()
 
 
+def units_of(script):
+    if not os.path.exists(os.path.join(VIEWER, "node_modules", "esbuild")):
+        raise Skip("the libraries of the page are not installed")
+    return node(script, VIEWER)
+
+
 @case
 def units():
     """The walk shows what a plain one shows; damaged answers are refused; names stay readable."""
-    if not os.path.exists(os.path.join(VIEWER, "node_modules", "esbuild")):
-        raise Skip("the libraries of the page are not installed")
-    out = node("flame_units.mjs", VIEWER)
+    out = units_of("flame_units.mjs")
     same([line.split(":")[0] for line in out.splitlines()],
          ["trees", "damaged answers", "labels", "search"], "what was checked")
+
+
+@case
+def engine_units():
+    """The engine of a file's page: what is asked while a trace to compare with is read has its own answer."""
+    units_of("engine_units.mjs")
 
 
 def report(*options):

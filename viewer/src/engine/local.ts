@@ -11,33 +11,19 @@ interface Waiting {
 	failed(error: unknown): void;
 }
 
-export class LocalEngine implements Engine {
-	readonly live = false;
+/** The worker's turns, which all engines that ask this worker share. */
+class Turns {
 	#worker: Worker;
 	#waiting: Waiting[] = [];
 	#asked: Waiting | undefined;
 
-	private constructor(worker: Worker) {
+	constructor(worker: Worker) {
 		this.#worker = worker;
 		this.#worker.onmessage = (event: MessageEvent<FromWorker>) => this.#answered(event.data);
 		this.#worker.onerror = (event) => {
 			event.preventDefault();
 			this.#answered({ error: event.message || "the reader cannot be started in this browser" });
 		};
-	}
-
-	/** Opens a trace. Its bytes are moved to the worker. */
-	static async open(script: string, code: ReaderCode, opening: Opening): Promise<Engine> {
-		const url = URL.createObjectURL(new Blob([script], { type: "text/javascript" }));
-		const engine = new LocalEngine(new Worker(url));
-		URL.revokeObjectURL(url);
-		try {
-			await engine.#send({ kind: "open", code, opening });
-		} catch (error) {
-			engine.close();
-			throw error;
-		}
-		return engine;
 	}
 
 	#answered(reply: FromWorker): void {
@@ -59,7 +45,7 @@ export class LocalEngine implements Engine {
 		this.#worker.postMessage(message, moved);
 	}
 
-	#send(message: ToWorker, signal?: AbortSignal): Promise<Answer | Opening | null> {
+	send(message: ToWorker, signal?: AbortSignal): Promise<Answer | Opening | null> {
 		return new Promise((done, failed) => {
 			const waiting = { message, done, failed };
 			if (signal?.aborted) return failed(signal.reason);
@@ -72,8 +58,38 @@ export class LocalEngine implements Engine {
 		});
 	}
 
+	close(): void {
+		this.#worker.terminate();
+		for (const one of [this.#asked, ...this.#waiting]) one?.failed(new Error("closed"));
+		this.#waiting = [];
+		this.#asked = undefined;
+	}
+}
+
+export class LocalEngine implements Engine {
+	readonly live = false;
+	#turns: Turns;
+
+	private constructor(turns: Turns) {
+		this.#turns = turns;
+	}
+
+	/** Opens a trace. Its bytes are moved to the worker. */
+	static async open(script: string, code: ReaderCode, opening: Opening): Promise<Engine> {
+		const url = URL.createObjectURL(new Blob([script], { type: "text/javascript" }));
+		const turns = new Turns(new Worker(url));
+		URL.revokeObjectURL(url);
+		try {
+			await turns.send({ kind: "open", code, opening });
+		} catch (error) {
+			turns.close();
+			throw error;
+		}
+		return new LocalEngine(turns);
+	}
+
 	async bytes(request: string, signal?: AbortSignal): Promise<ArrayBuffer> {
-		const answer = await this.#send({ kind: "ask", request }, signal) as Answer | null;
+		const answer = await this.#turns.send({ kind: "ask", request }, signal) as Answer | null;
 		if (!answer) throw errorOf(500, "");
 		if (answer.status !== 200)
 			throw errorOf(answer.status, new TextDecoder().decode(answer.bytes));
@@ -85,21 +101,18 @@ export class LocalEngine implements Engine {
 	}
 
 	async files(): Promise<Opening> {
-		return await this.#send({ kind: "files" }) as Opening;
+		return await this.#turns.send({ kind: "files" }) as Opening;
 	}
 
-	/** What still waits is asked of the new engine again. */
+	/** What this engine was asked meanwhile is still answered. */
 	async compare(file: File): Promise<Engine> {
 		const base = await readFile(file);
-		await this.#send({ kind: "compare", base });
-		return new LocalEngine(this.#worker);
+		await this.#turns.send({ kind: "compare", base });
+		return new LocalEngine(this.#turns);
 	}
 
 	close(): void {
-		this.#worker.terminate();
-		for (const one of [this.#asked, ...this.#waiting]) one?.failed(new Error("closed"));
-		this.#waiting = [];
-		this.#asked = undefined;
+		this.#turns.close();
 	}
 }
 

@@ -158,13 +158,9 @@ export interface AppProps {
 	openFile(trace: File): Promise<Engine>;
 }
 
-interface Given {
-	/** null: there is none; undefined: not yet known. */
-	engine: Engine | null | undefined;
-}
-
 export function App(props: AppProps) {
-	const [given, setGiven] = useState<Given>({ engine: undefined });
+	/** null: there is none; undefined: not yet known. */
+	const [engine, setEngine] = useState<Engine | null>();
 	const [opening, setOpening] = useState(false);
 	const [problem, setProblem] = useState<string>();
 	const [dropped, setDropped] = useState<File>();
@@ -172,8 +168,8 @@ export function App(props: AppProps) {
 	const asBase = useRef(false); // what the chosen file will be
 	useEffect(listenToKeys, []);
 	useEffect(() => {
-		props.openPage().then((engine) => setGiven({ engine: engine ?? null }), (error: unknown) => {
-			setGiven({ engine: null });
+		props.openPage().then((engine) => setEngine(engine ?? null), (error: unknown) => {
+			setEngine(null);
 			setProblem(errorMessage(error));
 		});
 	}, []);
@@ -182,9 +178,9 @@ export function App(props: AppProps) {
 		setOpening(true);
 		setProblem(undefined);
 		try {
-			const engine = await props.openFile(file);
-			given.engine?.close();
-			setGiven({ engine });
+			const opened = await props.openFile(file);
+			engine?.close();
+			setEngine(opened);
 		} catch (error) {
 			setProblem(errorMessage(error));
 		}
@@ -192,13 +188,12 @@ export function App(props: AppProps) {
 	};
 	/** What is open becomes what is compared with another, and shows how they differ. */
 	const compare = async (base: File | string) => {
-		const { engine } = given;
 		if (!engine) return;
 		setOpening(true);
 		setProblem(undefined);
 		try {
 			const compared = typeof base === "string" ? await engine.comparePath!(base) : await engine.compare(base);
-			setGiven({ engine: compared });
+			setEngine(compared);
 			location.hash = "#v1/summary";
 		} catch (error) {
 			setProblem(errorMessage(error));
@@ -209,7 +204,6 @@ export function App(props: AppProps) {
 		asBase.current = base;
 		input.current?.click();
 	};
-	const { engine } = given;
 	const chosen = (found: File) => (asBase.current ? compare(found) : open(found));
 	const answer = (run: (file: File) => void) => {
 		if (dropped) run(dropped);
