@@ -6,7 +6,6 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { useKeys, type Key } from "../keyboard.ts";
 import { exactly } from "../shell/patterns.ts";
 import { usePicture } from "../shell/pictures.ts";
-import { onResize } from "../shell/resized.ts";
 import type { ViewProps } from "../view.ts";
 import { firstCallee, nextSibling, previousSibling, type Tree } from "./arrays.ts";
 import { Camera } from "./camera.ts";
@@ -150,12 +149,14 @@ export function Stage(props: StageProps) {
 		const abort = new AbortController();
 		const made = (parts.current = new Parts(canvas.current!, scroller.current!));
 		const { scene, camera } = made;
-		const unobserve = onResize(scroller.current!, () => {
+		// At once: a picture that is higher than its window for a frame would scroll.
+		const resize = new ResizeObserver(() => {
 			scene.width = scroller.current!.clientWidth;
 			scene.height = scroller.current!.clientHeight;
 			setHeight(scene.pictureHeight);
 			scene.invalidate();
 		});
+		resize.observe(scroller.current!);
 		scene.width = scroller.current!.clientWidth;
 		scene.height = scroller.current!.clientHeight;
 		onTheme(() => {
@@ -186,7 +187,7 @@ export function Stage(props: StageProps) {
 		scroller.current!.addEventListener("scroll", () => camera.scrolled(), { signal: abort.signal });
 		return () => {
 			abort.abort();
-			unobserve();
+			resize.disconnect();
 			camera.stop();
 			scene.stop();
 		};
