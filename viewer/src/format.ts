@@ -31,6 +31,11 @@ export function bytesText(bytes: number): string {
 	return withUnit(bytes, 1024, ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"]);
 }
 
+/** A change has its sign. */
+export function changeText(bytes: number): string {
+	return `${bytes > 0 ? "+" : ""}${bytesText(bytes)}`;
+}
+
 export function countText(count: number): string {
 	if (count > 0 && count < 0.5) count = 1; // part of a block is a block that was there
 	return withUnit(count, 1000, ["", "k", "M", "G", "T"]);

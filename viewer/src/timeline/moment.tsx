@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What was live at the moment that was chosen, or, once there are two, what grew between them.
 import { requestText, type Engine, type Estimate } from "../engine/engine.ts";
-import { blocksText, bytesOf, bytesText, durationText, estimateText, intervalText, percentText } from "../format.ts";
+import { blocksText, bytesOf, changeText, durationText, estimateText, intervalText, percentText } from "../format.ts";
 import { useAnswer } from "../shell/answer.ts";
 import { questionParameters, type Change, type Question } from "../state.ts";
 import { Answered, Bytes, isNoise, Name, SmallTable, type Column } from "../views/cells.tsx";
@@ -44,10 +44,6 @@ function RowName({ row, by }: { row: Row; by: string }) {
 
 function head(by: string): string {
 	return by === "stack" ? "Stack" : "Function";
-}
-
-function changeText(bytes: number): string {
-	return `${bytes > 0 ? "+" : ""}${bytesText(bytes)}`;
 }
 
 function Amount({ of }: { of: Estimate }) {

@@ -2,7 +2,7 @@
 // Before and after, where there is a trace to compare with: the most significant change comes first. Each
 // card leads to the functions that changed.
 import type { Estimate, Figure } from "../engine/engine.ts";
-import { bytesText, figureText, intervalText } from "../format.ts";
+import { changeText, figureText, intervalText } from "../format.ts";
 import { useAnswer } from "../shell/answer.ts";
 import { baseName } from "../shell/tools.tsx";
 import type { Question } from "../state.ts";
@@ -27,10 +27,6 @@ const verdicts: Record<Change["verdict"], string> = {
 	same: "no change", few_samples: "few samples", unknown: "not tested", noise: "within noise",
 	significant: "significant",
 };
-
-export function changeText(bytes: number): string {
-	return `${bytes > 0 ? "+" : ""}${bytesText(bytes)}`;
-}
 
 export function changeClass({ verdict, bytes }: Change): string {
 	if (verdict !== "significant") return "change";

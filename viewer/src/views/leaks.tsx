@@ -3,7 +3,7 @@
 // come first. The chosen one shows its stack.
 import { requestText } from "../engine/engine.ts";
 import type { Estimate } from "../engine/engine.ts";
-import { blocksText, bytesOf, bytesText, countText, durationText, estimateText, percentText } from "../format.ts";
+import { blocksText, bytesOf, bytesText, changeText, countText, durationText, estimateText, percentText } from "../format.ts";
 import { useAnswer } from "../shell/answer.ts";
 import { questionParameters } from "../state.ts";
 import type { ViewProps } from "../view.ts";
@@ -57,10 +57,6 @@ function Curve({ values }: { values: number[] }) {
 	);
 }
 
-function growthText(time: LeakTime): string {
-	return `${time.growth > 0 ? "+" : ""}${bytesText(time.growth)}/s`;
-}
-
 function timeText(ns: number | null | undefined): string {
 	return ns == null ? "" : durationText(ns);
 }
@@ -86,7 +82,7 @@ function columnsOf(value: Leaks): Column<Leak>[] {
 				hint: "of its live bytes, over the second half of the recording",
 				cell: ({ time }) => time && <span class={time.growing ? "growing" : "dim"}
 					title={time.growing ? "Its live bytes rose in each of the last quarters" : "It stopped growing"}>
-					{growthText(time)}</span> },
+					{`${changeText(time.growth)}/s`}</span> },
 			{ title: "Live over time", width: 15, cell: ({ time }) => time && <Curve values={time.live_bytes} /> },
 			{ title: "First", number: true, width: 9, hint: "when the first block of these was allocated",
 				cell: ({ time }) => timeText(time?.first_ns) },
