@@ -10,7 +10,9 @@ interface Props {
 	/** The moment whose values are shown, and how to say which. */
 	index: number;
 	when: string;
-	/** What all bands are together then; undefined: their sum. */
+	/** What the bands are then; undefined: what is drawn there. */
+	values?: number[];
+	/** What they are together; undefined: their sum. */
 	total?: string;
 	/** Nothing is known yet. */
 	reading: boolean;
@@ -24,8 +26,8 @@ interface Props {
 export function Legend(props: Props) {
 	const { bands, lines, unit, index } = props;
 	if (props.reading) return <div class="timeline-legend"><Reading /></div>;
-	const total = props.total
-		?? valueText(bands.reduce((sum, band) => sum + (band.values[index] ?? 0), 0), unit);
+	const values = props.values ?? bands.map((band) => band.values[index] ?? 0);
+	const total = props.total ?? valueText(values.reduce((sum, value) => sum + value, 0), unit);
 	const order = bands.map((_, i) => i).reverse();
 	return (
 		<div class="timeline-legend">
@@ -64,7 +66,7 @@ export function Legend(props: Props) {
 							>
 								<span class="timeline-swatch" style={{ background: `var(${band.colour})` }} />
 								<span class="timeline-name">{band.name}</span>
-								<span class="timeline-value">{valueText(band.values[index] ?? 0, unit)}</span>
+								<span class="timeline-value">{valueText(values[i]!, unit)}</span>
 							</button>
 						</li>
 					);

@@ -2,8 +2,8 @@
 // Memory over time: the whole recording in a strip, the window as stacked bands with lines over them,
 // and below, on the same time axis, what the threads did.
 import { useMemo, useRef, useState } from "preact/hooks";
-import { requestText } from "../engine/engine.ts";
-import { estimateText, figureText } from "../format.ts";
+import { requestText, type Estimate } from "../engine/engine.ts";
+import { bytesOf, estimateText, figureText } from "../format.ts";
 import { useKeys } from "../keyboard.ts";
 import { useAnswer } from "../shell/answer.ts";
 import { questionParameters } from "../state.ts";
@@ -82,6 +82,13 @@ function highestOf(bands: Band[]): number {
 	const sums = (bands[0]?.values ?? []).map((_, i) =>
 		bands.reduce((sum, band) => sum + band.values[i]!, 0));
 	return Math.max(0, sums.indexOf(Math.max(...sums)));
+}
+
+/** What the bands are at the peak, as the report has it: the moments that are drawn lie beside it. */
+function peakValues(series: Series, rows: number[], peak: Estimate): number[] {
+	const named = rows.filter((row) => row >= 0).map((row) => bytesOf(series.rows[row]!.self));
+	const rest = bytesOf(peak) - named.reduce((sum, value) => sum + value, 0);
+	return named.length < rows.length ? [...named, Math.max(0, rest)] : named;
 }
 
 /** The bands have other moments: a line has at each the value of the step that it is in. */
@@ -298,13 +305,14 @@ export default function Timeline(props: ViewProps) {
 		if (name && descends(band)) go(descend(state, [...path, name]));
 	};
 	const highest = useMemo(() => highestOf(bands), [bands]);
-	const last = Math.max(0, (series.value?.times_ns.length ?? 1) - 1);
-	const index = Math.min(point ?? highest, last);
+	const times = series.value?.times_ns ?? [];
 	// The report's peak is not the largest sum of samples, which is mostly one whose samples were lucky.
 	const ofAll = phrases({ ...question, from: undefined, to: undefined }).length === 0;
 	const atPeak = point === null && peak !== null && unit === "bytes" && ofAll &&
 		peak >= range.from && peak <= range.to;
-	const time = atPeak ? peak : (series.value?.times_ns[index] ?? 0);
+	const drawn = atPeak ? times.filter((ns) => ns <= peak).length - 1 : (point ?? highest);
+	const index = Math.max(0, Math.min(drawn, times.length - 1));
+	const time = atPeak ? peak : (times[index] ?? 0);
 	const when = tickText(time, range, (range.to - range.from) / 500);
 
 	return (
@@ -340,7 +348,7 @@ export default function Timeline(props: ViewProps) {
 				<div class="timeline-main" style={{
 					gridTemplateColumns: wide ? `minmax(0, 1fr) ${LEGEND}px` : "minmax(0, 1fr)",
 				}}>
-					<Chart times={series.value?.times_ns ?? []} bands={bands} lines={lines}
+					<Chart times={times} bands={bands} lines={lines}
 						unit={unit} steps={choices.allocated} range={range} markers={markers} lit={lit} loading={series.loading} reading={!series.value}
 						width={Math.max(300, width - (wide ? LEGEND + GAP : 0))}
 						onPlot={(next) => {
@@ -349,6 +357,8 @@ export default function Timeline(props: ViewProps) {
 						onPoint={setPoint} onLit={setLit} onRange={show} onMoment={pick} onWhole={whole} />
 					<Legend bands={bands} lines={lines} unit={unit} index={index}
 						when={atPeak ? `peak, at ${when}` : point === null ? `most, at ${when}` : `at ${when}`}
+						values={atPeak && series.value && !zoomed && !question.from && !question.to
+							? peakValues(series.value, rows, info.summary.peak) : undefined}
 						total={atPeak ? estimateText(info.summary.peak) : undefined}
 						reading={!series.value} lit={lit}
 						descends={descends} onLit={setLit} onBand={down} />
