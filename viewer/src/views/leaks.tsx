@@ -3,7 +3,7 @@
 // come first. The chosen one shows its stack.
 import { requestText } from "../engine/engine.ts";
 import type { Estimate } from "../engine/engine.ts";
-import { blocksText, bytesOf, bytesText, changeText, countText, durationText, estimateText, percentText } from "../format.ts";
+import { blocksText, bytesOf, bytesText, changeText, countText, durationText, estimateText, percentText, plural } from "../format.ts";
 import { useAnswer } from "../shell/answer.ts";
 import { questionParameters } from "../state.ts";
 import type { ViewProps } from "../view.ts";
@@ -107,9 +107,9 @@ function Listed(props: ViewProps & { value: Leaks }) {
 				<p class="dim about">
 					{`${estimateText(value.total)}, without what is suppressed.`}
 					{value.over_time && (growing.length
-						? ` ${countText(growing.length)} of ${countText(leaks.length)} stacks still grew at the end: by ${
-							bytesText(rate)} a second together.`
-						: " None of these stacks still grew at the end.")}
+						? ` ${countText(growing.length)} of ${plural(leaks.length, "stack")} still grew at the end, by ${
+							bytesText(rate)} a second${growing.length > 1 ? " together" : ""}.`
+						: leaks.length > 0 && " None of these stacks still grew at the end.")}
 				</p>
 				<SmallTable caption="Never freed" rows={leaks} columns={columnsOf(value)} none="No leaks"
 					dim={({ row }) => isNoise(row.self)} chooseTitle="Show its stack"

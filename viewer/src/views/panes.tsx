@@ -203,9 +203,10 @@ export function SurvivalPane(props: ViewProps) {
 	return (
 		<Pane<{ by: string; total: SurvivalRow; rows: SurvivalRow[] }> props={props} request={request}>
 			{(value) => (
-				<Section title="Blocks of OCaml's minor heap" about="Promoted: the share of the bytes that
-					reached the major heap; After: the time by which half of that had; Life: half of all bytes
-					lived longer; end: beyond the end of the recording.">
+				<Section title="Blocks of OCaml's minor heap" about={value.rows.length > 0 && `Promoted: the share of
+					the bytes that reached the major heap. After and 90 %: the times in which half and nine tenths of
+					these reached it. Life: the time that half of all bytes outlived; "end" means that these were
+					still live when the recording ended.`}>
 					<SmallTable caption="Survival" rows={value.rows} none="No blocks of the minor heap"
 						onChoose={(row) => row.function && props.go({ view: "table",
 							question: { focus: [exactly(row.function)] } })}
@@ -302,7 +303,12 @@ export function ReallocsPane(props: ViewProps) {
 export function RssPane(props: ViewProps) {
 	return (
 		<Pane<Rss> props={props} request="rss">
-			{(value) => <Section title="Resident memory"><Resident rss={value} /></Section>}
+			{(value) => (
+				<Section title="Resident memory" about={props.info.resident && `${props.info.resident}. The parts are those
+					of the moments at which the mappings were read.`}>
+					<Resident rss={value} />
+				</Section>
+			)}
 		</Pane>
 	);
 }

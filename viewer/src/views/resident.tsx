@@ -100,8 +100,8 @@ export function Resident(props: { rss: Rss }) {
 					]} />
 					<SmallTable caption={`Blocks ${momentTitle(moment)}`} none="The allocator reported nothing"
 						rows={figures.filter(([key]) => moment.blocks[key] != null)} columns={[
-							{ title: "Blocks", number: true, width: 11, cell: ([key]) => bytesText(moment.blocks[key]!) },
-							{ title: "Resident or not", cell: ([, title]) => title },
+							{ title: "Bytes", number: true, width: 11, cell: ([key]) => bytesText(moment.blocks[key]!) },
+							{ title: "Blocks, resident or not", cell: ([, title]) => title },
 						]} />
 				</section>
 			))}

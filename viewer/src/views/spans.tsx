@@ -138,7 +138,7 @@ function WorstSpans(props: ViewProps & { span: Span; each: Each }) {
 	return (
 		<section class="pane-section">
 			<h2>{`The worst of ${span.name}`}</h2>
-			<p class="dim about">Choose one to see the stacks that its thread allocated at meanwhile.</p>
+			<p class="dim about">Choose one to see the stacks at which its thread allocated meanwhile.</p>
 			<SmallTable caption={`The worst of ${span.name}`} rows={each.worst} none="None allocated anything"
 				onChoose={show} chooseTitle="Its stacks" columns={[
 					{ title: "Bytes", number: true, width: 10, needed: true, cell: (row) => bytesText(row.bytes),
@@ -162,8 +162,8 @@ function Listed(props: ViewProps & { value: Spans }) {
 			<section class="pane-section">
 				<h2>Spans</h2>
 				<p class="dim about">
-					Allocated: by its thread while a span was open, spans inside it included. Each: by one span.
-					Live: what of all that is live at the end.
+					Allocated: what its thread allocated while a span was open, spans inside it included. Each: what
+					one span allocated. Live: what of that was still live at the end.
 				</p>
 				<SmallTable caption="Spans" rows={spans} none="No spans" chooseTitle="What single ones allocate"
 					onChoose={withBlocks ? (span) => props.go({ own: { row: keyOf(span) } }, true) : undefined}
@@ -180,8 +180,9 @@ function Listed(props: ViewProps & { value: Spans }) {
 				</div>
 			) : (
 				<p class="dim about">
-					{`One ${chosen.name} has too few samples to say what single spans allocate; the average of all is good. `}
-					A shorter interval (record --interval) or --exact tells more.
+					{`There are too few samples to say what a single ${chosen.name} allocates; only the average is known. `}
+					A shorter interval (<code>record&nbsp;&#8209;&#8209;interval</code>) or{" "}
+					<code>&#8209;&#8209;exact</code> tells more.
 				</p>
 			))}
 		</>
