@@ -270,6 +270,22 @@ def corrupted():
                       not os.path.exists(here / "page.html"), words, result)
 
 
+@cases(["exact", "sampled"])
+def legend_at_the_peak(kind):
+    """Without a choice, the timeline's legend has what the report has for the peak."""
+    trace = os.path.join(GOLDEN, kind + ".mayfly")
+    rows = json.loads(run([MAYFLY, "report", "--json", "--by", "function", "--all", "--top", "0", trace]).out)["rows"]
+    sums = {row["function"]: bytes_text(row["self"]["bytes"]["estimate"]) for row in rows}
+    with opened("file", trace) as browser:
+        browser.open("#v1/timeline")
+        browser.until(".timeline-legend", "peak, at ")
+        shown = dict(zip(browser.texts(".timeline-name"), browser.texts(".timeline-value")))
+    named = [name for name in shown if name in sums]
+    check(len(named) > 1, shown)
+    for name in named:
+        same(shown[name].replace("\u00a0", " "), sums[name], name)
+
+
 @case
 def live():
     """While the program runs, the figures grow, and the view and the filters stay."""
