@@ -6,7 +6,7 @@
  *	part_bytes	8 bytes
  *	tail		4 bytes
  *	whole		1 byte: what the steps before said is void
- *	counts		as in struct spool_counts
+ *	counts		SPOOL_COUNTS, then the time in ns, signed
  *	places		count, then of each: writer, sequence, bytes
  *	keys		count, then of each: serial, key, both as differences to the one before
  *	forks		count, then of each: ticks, keys
@@ -132,19 +132,6 @@ static int read_places(struct spool_resume *r, struct varint_in *in)
 	return 0;
 }
 
-#define EACH_COUNT(COUNT)                                                                          \
-	COUNT(allocations)                                                                         \
-	COUNT(frees)                                                                               \
-	COUNT(inherited)                                                                           \
-	COUNT(truncated)                                                                           \
-	COUNT(unknown_frees)                                                                       \
-	COUNT(lost_samples)                                                                        \
-	COUNT(lost_frees)                                                                          \
-	COUNT(lost_events)                                                                         \
-	COUNT(missed_frees)                                                                        \
-	COUNT(unkept_events)                                                                       \
-	COUNT(left_out)
-
 static int read_step(struct spool_resume *r, struct varint_in *in)
 {
 	int error;
@@ -156,9 +143,9 @@ static int read_step(struct spool_resume *r, struct varint_in *in)
 		free_forks(r);
 	}
 #define READ(name) r->counts.name = varint_u(in);
-	EACH_COUNT(READ)
+	SPOOL_COUNTS(READ)
 #undef READ
-	r->counts.now_ns = varint_s(in);
+	r->now_ns = varint_s(in);
 	error = read_places(r, in);
 	if (!error)
 		error = read_keys(in, &r->key, &r->keys, &r->key_room);

@@ -46,14 +46,28 @@ struct resume_fork {
 	size_t keys;
 };
 
+/* What a stream has counted (struct spool_stream), in the order of a step. */
+#define SPOOL_COUNTS(COUNT)                                                                        \
+	COUNT(allocations)                                                                         \
+	COUNT(frees)                                                                               \
+	COUNT(inherited)                                                                           \
+	COUNT(truncated)                                                                           \
+	COUNT(unknown_frees)                                                                       \
+	COUNT(lost_samples)                                                                        \
+	COUNT(lost_frees)                                                                          \
+	COUNT(lost_events)                                                                         \
+	COUNT(missed_frees)                                                                        \
+	COUNT(unkept_events)                                                                       \
+	COUNT(left_out)
+
 struct spool_resume {
 	uint64_t part_bytes;
 	struct spool_counts {
-		uint64_t allocations, frees, inherited, truncated, unknown_frees;
-		uint64_t lost_samples, lost_frees, lost_events;
-		uint64_t missed_frees, unkept_events, left_out;
-		int64_t now_ns;
+#define FIELD(name) uint64_t name;
+		SPOOL_COUNTS(FIELD)
+#undef FIELD
 	} counts;
+	int64_t now_ns;
 	struct resume_place *place; /* by writer */
 	size_t places, place_room;
 	struct resume_key *key; /* by serial; once the part has been read: of those still live */

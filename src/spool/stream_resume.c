@@ -101,17 +101,9 @@ void spool_resume_step(struct spool_stream *s, bool whole, uint64_t part_bytes, 
 	bytes_put_fixed(&step, part_bytes, 8);
 	bytes_put_fixed(&step, tail, 4);
 	bytes_put_fixed(&step, whole, 1);
-	bytes_put_u(&step, s->allocations);
-	bytes_put_u(&step, s->frees);
-	bytes_put_u(&step, s->inherited);
-	bytes_put_u(&step, s->truncated);
-	bytes_put_u(&step, s->unknown_frees);
-	bytes_put_u(&step, s->lost_samples);
-	bytes_put_u(&step, s->lost_frees);
-	bytes_put_u(&step, s->lost_events);
-	bytes_put_u(&step, s->missed_frees);
-	bytes_put_u(&step, s->unkept_events);
-	bytes_put_u(&step, s->left_out);
+#define PUT(name) bytes_put_u(&step, s->name);
+	SPOOL_COUNTS(PUT)
+#undef PUT
 	bytes_put_s(&step, s->now_ns);
 	put_places(s, whole, &step);
 	if (whole)
@@ -251,18 +243,10 @@ int stream_resume(struct spool_stream *s)
 
 	if (!r)
 		return 0;
-	s->allocations = r->counts.allocations;
-	s->frees = r->counts.frees;
-	s->inherited = r->counts.inherited;
-	s->truncated = r->counts.truncated;
-	s->unknown_frees = r->counts.unknown_frees;
-	s->lost_samples = r->counts.lost_samples;
-	s->lost_frees = r->counts.lost_frees;
-	s->lost_events = r->counts.lost_events;
-	s->missed_frees = r->counts.missed_frees;
-	s->unkept_events = r->counts.unkept_events;
-	s->left_out = r->counts.left_out;
-	s->now_ns = r->counts.now_ns;
+#define TAKE(name) s->name = r->counts.name;
+	SPOOL_COUNTS(TAKE)
+#undef TAKE
+	s->now_ns = r->now_ns;
 	error = resume_threads(s, r);
 	if (!error)
 		error = resume_live(s, r);
