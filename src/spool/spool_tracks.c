@@ -525,28 +525,9 @@ void stream_hand_notes(struct spool_stream *s, uint64_t last)
 	}
 }
 
-static uint32_t note_string(struct spool_stream *s, const char *text)
-{
-	return text ? recording_name(s->tables, text) : 0;
-}
-
 static uint32_t note_text(struct spool_stream *s, const char *text)
 {
 	return text ? recording_event_text(s->tables, text, strlen(text)) : 0;
-}
-
-static uint32_t note_type(struct spool_stream *s, const struct mayfly_track_type *type)
-{
-	struct recording_track_type t = {.kind = type->kind, .fields = (uint32_t)type->fields};
-
-	t.name = note_string(s, type->name);
-	t.category = note_string(s, type->category);
-	t.unit = note_string(s, type->unit);
-	for (size_t i = 0; i < type->fields; i++) {
-		t.field[i].type = type->field[i].type;
-		t.field[i].name = note_string(s, type->field[i].name);
-	}
-	return recording_track_type(s->tables, &t);
 }
 
 /* Room for one more note; those that the writer has are removed first. */
@@ -592,7 +573,7 @@ int spool_stream_note(struct spool_stream *s, uint64_t mono_ns, uint32_t tid, ui
 	if (mono_ns > start)
 		n.ns = mono_ns - start < (uint64_t)TICK_CLOCK_LATEST ? (int64_t)(mono_ns - start)
 								     : TICK_CLOCK_LATEST;
-	n.type = note_type(s, type);
+	n.type = recording_copy_track_type(s->tables, type);
 	for (size_t i = 0; i < type->fields && kind != MAYFLY_TRACK_END; i++) {
 		n.value[i] = value[i];
 		if (type->field[i].type == MAYFLY_FIELD_TEXT)

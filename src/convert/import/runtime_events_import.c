@@ -46,20 +46,8 @@ struct runtime_input {
 /* Equal types get one number. */
 static uint32_t type_number(struct runtime_input *c, const struct mayfly_track_type *type)
 {
-	struct recording_track_type made = {
-	    .kind = type->kind,
-	    .name = recording_name(c->tables, type->name),
-	    .category = recording_name(c->tables, type->category),
-	    .unit = recording_name(c->tables, type->unit),
-	    .fields = (uint32_t)type->fields,
-	};
-	uint32_t number;
+	uint32_t number = recording_copy_track_type(c->tables, type);
 
-	for (size_t i = 0; i < type->fields; i++) {
-		made.field[i].type = type->field[i].type;
-		made.field[i].name = recording_name(c->tables, type->field[i].name);
-	}
-	number = recording_track_type(c->tables, &made);
 	if (number == RECORDING_NONE)
 		import_fail(c->in, MAYFLY_E_TOO_LARGE);
 	return number;

@@ -160,14 +160,10 @@ static int number_strings(struct replacing *p)
 static void fill_modules(struct replacing *p)
 {
 	for (size_t i = 0; i < p->t->info.modules; i++) {
-		const struct mayfly_module *m = &p->t->module[i];
-		const char *problem = p->names->cured && p->names->cured[i] ? "" : m->problem;
-		struct recording_module to = {
-		    .from_ns = m->from_ns,
-		    .to_ns = m->to_ns,
-		    .problem = recording_name(p->r, problem),
-		};
+		struct recording_module to = recording_copy_module(p->r, &p->t->module[i]);
 
+		if (p->names->cured && p->names->cured[i])
+			to.problem = 0;
 		recording_module(p->r, &to);
 	}
 }

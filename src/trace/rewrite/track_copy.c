@@ -12,23 +12,6 @@
 
 #include "trace/read/reader.h"
 
-static uint32_t copy_type(struct track_copy *c, const struct mayfly_track_type *from)
-{
-	struct recording_track_type type = {
-	    .kind = from->kind,
-	    .name = recording_name(c->to, from->name),
-	    .category = recording_name(c->to, from->category),
-	    .unit = recording_name(c->to, from->unit),
-	    .fields = (uint32_t)from->fields,
-	};
-
-	for (size_t i = 0; i < from->fields; i++) {
-		type.field[i].type = from->field[i].type;
-		type.field[i].name = recording_name(c->to, from->field[i].name);
-	}
-	return recording_track_type(c->to, &type);
-}
-
 /* ---- events ---- */
 
 static uint32_t mapped(const uint32_t *map, uint32_t number)
@@ -152,7 +135,7 @@ int track_copy_begin(struct track_copy *c, const struct mayfly_trace *from, stru
 	if (!c->type || !c->labels)
 		return MAYFLY_E_MEMORY;
 	for (size_t i = 0; i < info->track_types; i++)
-		c->type[i] = copy_type(c, &from->track_type[i]);
+		c->type[i] = recording_copy_track_type(to, &from->track_type[i]);
 	for (size_t i = 0; i < info->label_sets; i++) {
 		size_t count;
 		const struct mayfly_label *label = mayfly_trace_labels(from, i, &count);

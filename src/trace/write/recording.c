@@ -511,6 +511,23 @@ uint32_t recording_track_type(struct recording *r, const struct recording_track_
 	return index;
 }
 
+uint32_t recording_copy_track_type(struct recording *r, const struct mayfly_track_type *from)
+{
+	struct recording_track_type type = {
+	    .kind = from->kind,
+	    .name = recording_name(r, from->name),
+	    .category = recording_name(r, from->category),
+	    .unit = recording_name(r, from->unit),
+	    .fields = (uint32_t)from->fields,
+	};
+
+	for (size_t i = 0; i < from->fields && i < RECORDING_FIELDS; i++) {
+		type.field[i].type = from->field[i].type;
+		type.field[i].name = recording_name(r, from->field[i].name);
+	}
+	return recording_track_type(r, &type);
+}
+
 /* ---- sets of labels ---- */
 
 struct labels_key {

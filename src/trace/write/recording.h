@@ -148,10 +148,11 @@ uint32_t recording_location(struct recording *r, const struct recording_location
 void recording_copy_locations(struct recording *r, uint32_t frame,
 			      const struct mayfly_location *location, size_t count);
 
-/* Equal types, and equal sets of labels, are one. RECORDING_NONE also beyond MAYFLY_TRACK_TYPES or
- * MAYFLY_LABEL_SETS (the caller goes on without), for an invalid type (a counter without a number),
- * and for more than RECORDING_LABELS labels. No labels: 0. */
+/* Equal types, and equal sets of labels, are one. RECORDING_NONE when out of memory, beyond
+ * MAYFLY_TRACK_TYPES or MAYFLY_LABEL_SETS (the caller goes on without), for an invalid type (a counter
+ * without a number), and for more than RECORDING_LABELS labels. No labels: 0. */
 uint32_t recording_track_type(struct recording *r, const struct recording_track_type *type);
+uint32_t recording_copy_track_type(struct recording *r, const struct mayfly_track_type *from);
 uint32_t recording_labels(struct recording *r, const struct recording_label *label, uint32_t count);
 uint32_t recording_copy_labels(struct recording *r, const struct mayfly_label *from, size_t count);
 
