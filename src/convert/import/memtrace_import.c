@@ -100,8 +100,10 @@ static void memtrace_choose_interval(struct memtrace_input *c)
 	c->exact = rate >= 1;
 	if (c->exact)
 		rate = 1;
-	if (!(rate > 0) || (c->info->word_size != 32 && c->info->word_size != 64))
+	if (!(rate > 0) || (c->info->word_size != 32 && c->info->word_size != 64)) {
 		import_fail(c->in, MAYFLY_E_DAMAGED);
+		return;
+	}
 	c->interval = word / rate;
 	frexp(c->interval, &exponent); /* 2^(exponent - 1) <= interval < 2^exponent */
 	if (exponent > INTERVAL_MAX)
@@ -500,12 +502,14 @@ void memtrace_convert(struct memtrace_reader *r, struct import *in,
 	*converted = (struct memtrace_converted){0};
 	memtrace_choose_interval(&c);
 	memtrace_collect(&c);
-	resolve_blocks(&c);
-	if (!c.sorted)
-		qsort(c.event, c.events, sizeof(*c.event), compare_events);
-	memtrace_name_frames(&c);
-	settle_weights(&c);
-	memtrace_describe(&c);
+	if (!import_failed(in)) {
+		resolve_blocks(&c);
+		if (!c.sorted)
+			qsort(c.event, c.events, sizeof(*c.event), compare_events);
+		memtrace_name_frames(&c);
+		settle_weights(&c);
+		memtrace_describe(&c);
+	}
 	if (!import_failed(in))
 		memtrace_write_all(&c);
 	for (size_t i = 0; i < c.paths; i++)
