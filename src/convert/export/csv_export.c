@@ -182,12 +182,11 @@ static void csv_print_stacks(struct csv_table *t, const struct mayfly_node_sums 
 
 static void stacks_table(struct csv_table *t)
 {
-	struct mayfly_node_sums *sums;
+	struct mayfly_node_sums *sums = NULL;
 
 	out_fail(t->out, mayfly_node_sums_run(t->trace, t->job->query, &sums));
-	if (t->out->error)
-		return;
-	csv_print_stacks(t, sums);
+	if (!t->out->error)
+		csv_print_stacks(t, sums);
 	mayfly_node_sums_free(sums);
 }
 
