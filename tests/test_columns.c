@@ -833,7 +833,7 @@ static void damaged_events(void)
 		CHECK(chunk_find(out.at, out.used, true, &h) == 0);
 		plain = malloc(h.plain + 1);
 		if (h.plain)
-			CHECK(compress_expand(compress, plain, h.plain, h.bytes, h.stored));
+			CHECK(compress_expand(compress, plain, h.plain, h.bytes, h.stored) == 0);
 		damage_chunk(&w->x, h.plain ? plain : h.bytes, h.plain ? h.plain : h.stored);
 		free(plain);
 		compress_free(compress);

@@ -265,7 +265,7 @@ static uint8_t *contents(const struct file *f, size_t chunk, size_t *size)
 		if (!h.plain)
 			memcpy(plain, h.bytes, *size);
 		else
-			CHECK(compress_expand(compress, plain, *size, h.bytes, h.stored));
+			CHECK(compress_expand(compress, plain, *size, h.bytes, h.stored) == 0);
 	}
 	compress_free(compress);
 	return plain;

@@ -12,7 +12,7 @@ import resource
 import shutil
 
 import profiles
-from harness import (MAYFLY, PROGRAMS, SOURCE, Folder, Skip, case, cases, check, environment, main,
+from harness import (BUILD, MAYFLY, PROGRAMS, SOURCE, Folder, Skip, case, cases, check, environment, main,
                      mayfly, need, read, report, run, same)
 
 JQ_PROGRAM = '[range(20000)|{a:.,b:"x\\(.)"}]|group_by(.a%7)|length'
@@ -454,6 +454,23 @@ def all_files():
             "jemalloc": write("a.heap", profiles.JEMALLOC),
             "gperftools": write("b.heap", profiles.GPERFTOOLS), "go": write("go.heap", profiles.GO),
             "pprof": write("a.pb.gz", gzip.compress(profiles.small_pprof()))}
+
+
+@cases(["eventlog", "memtrace", "runtime events", *sorted(all_files())])
+def without_memory(name):
+    """Whichever allocation fails: a trace, or the error that says so."""
+    beside = []
+    if name == "eventlog":
+        path, beside = write("eventlog", profiles.small_eventlog()), [write("metadata", profiles.EVENTLOG_METADATA)]
+    elif name == "memtrace":
+        path = folder / "a.ctf"
+        same(run([os.path.join(BUILD, "tests/memtrace_tool"), "make", path]).code, 0, "made")
+    elif name == "runtime events":
+        path = write("a.events", profiles.small_runtime_events())
+    else:
+        path = all_files()[name]
+    result = run([os.path.join(BUILD, "tests/no_memory"), path, *beside])
+    check(result.code == 0 and b"times" in result.out, result)
 
 
 @cases(sorted(all_files()))

@@ -205,6 +205,16 @@ def without_the_keys():
 
 
 @case
+def without_memory():
+    """Whichever allocation fails: one recording, or the error that says so."""
+    with Folder() as here:
+        while not os.path.exists(here / "t.mayfly.keys"):
+            Counted(here, 1, 0, ["-x"]).kill(1, all_of_them=True, with_keys=True)
+        result = run([os.path.join(BUILD, "tests/no_memory"), here / "t.mayfly.spool"])
+        check(result.code == 0 and b"times" in result.out, result)
+
+
+@case
 def names_are_taken_again():
     """The next recording of the name needs --force, which leaves nothing of the old one."""
     with Folder() as here:

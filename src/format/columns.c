@@ -767,11 +767,8 @@ static const uint8_t *read_stream(struct chunk_reader *r, struct varint_in *in, 
 	expanded = take_memory(r, plain, 1, false);
 	if (!expanded)
 		return NULL;
-	if (!compress_expand(r->compress, expanded, (size_t)plain, bytes, (size_t)stored)) {
-		column_damaged(r);
-		return NULL;
-	}
-	return expanded;
+	chunk_fail(r, compress_expand(r->compress, expanded, (size_t)plain, bytes, (size_t)stored));
+	return r->error ? NULL : expanded;
 }
 
 /* Stores a number. `width` is a constant in every caller. */
@@ -1130,12 +1127,9 @@ bool chunk_begin(struct chunk_reader *r, const struct chunk_header *h)
 	plain = take_memory(r, h->plain, 1, false);
 	if (!plain)
 		return false;
-	if (!compress_expand(r->compress, plain, h->plain, h->bytes, h->stored)) {
-		column_damaged(r);
-		return false;
-	}
+	chunk_fail(r, compress_expand(r->compress, plain, h->plain, h->bytes, h->stored));
 	r->head = varint_begin(plain, h->plain);
-	return true;
+	return !r->error;
 }
 
 bool chunk_columns(struct chunk_reader *r, uint64_t known)

@@ -2,6 +2,8 @@
 /* Compression by zstd, and memory that is used again. */
 #include "format/compress.h"
 
+#include <mayfly/trace.h>
+
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,12 +64,15 @@ size_t compress_block(struct compress *c, void *to, size_t room, const void *fro
 	return ZSTD_isError(result) ? 0 : result;
 }
 
-bool compress_expand(struct compress *c, void *to, size_t size, const void *from, size_t compressed)
+int compress_expand(struct compress *c, void *to, size_t size, const void *from, size_t compressed)
 {
 	if (!c->out)
 		c->out = ZSTD_createDCtx();
+	if (!c->out)
+		return MAYFLY_E_MEMORY;
 	/* An error code is larger than any size. */
-	return c->out && ZSTD_decompressDCtx(c->out, to, size, from, compressed) == size;
+	return ZSTD_decompressDCtx(c->out, to, size, from, compressed) == size ? 0
+									       : MAYFLY_E_DAMAGED;
 }
 
 /* The smallest kept block that is large enough and not twice as large as wanted. */

@@ -21,9 +21,8 @@ size_t compress_bound(size_t size);
 /* Returns the compressed size, 0 when it failed. */
 size_t compress_block(struct compress *c, void *to, size_t room, const void *from, size_t size);
 
-/* True if `from` was sound and became exactly `size` bytes. */
-bool compress_expand(struct compress *c, void *to, size_t size, const void *from,
-		     size_t compressed);
+/* 0 if `from` was sound and became exactly `size` bytes, else MAYFLY_E_DAMAGED, or MAYFLY_E_MEMORY. */
+int compress_expand(struct compress *c, void *to, size_t size, const void *from, size_t compressed);
 
 /* Memory of `size` bytes, with any contents unless `zeroed`; NULL: out of memory. compress_free()
  * frees only memory that was given back before. */

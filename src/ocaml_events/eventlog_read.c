@@ -283,11 +283,13 @@ static int find_runs(struct eventlog *l)
 		else if (!skip_damage(l, &k))
 			break;
 	}
+	if (error)
+		return error;
 	if (k.before)
 		end_run(l, k.at, k.last_ns);
 	if (!*l->problem)
 		say_problem(l, k.at);
-	return error;
+	return 0;
 }
 
 /* ---- merging the runs ---- */

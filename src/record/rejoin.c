@@ -106,6 +106,7 @@ int rejoin_tables(const struct rejoined *j, struct recording *to)
 {
 	const struct mayfly_trace *from = j->trace;
 	size_t sets = from->info.label_sets;
+	bool same = true;
 
 	for (size_t i = 0; i < from->info.modules; i++) {
 		struct recording_module row = recording_copy_module(to, &from->module[i]);
@@ -117,19 +118,17 @@ int rejoin_tables(const struct rejoined *j, struct recording *to)
 	for (size_t i = 0; i < from->info.frames; i++) {
 		const struct mayfly_frame *f = &from->frame[i];
 
-		if (recording_frame(to, f->kind, f->module, f->address) != i)
-			return MAYFLY_E_DAMAGED;
+		same &= recording_frame(to, f->kind, f->module, f->address) == i;
 	}
-	for (size_t i = 1; i < from->info.nodes; i++)
-		if (recording_node(to, from->node[i].parent, from->node[i].frame) != i)
-			return MAYFLY_E_DAMAGED;
+	for (size_t i = 1; same && i < from->info.nodes; i++)
+		same = recording_node(to, from->node[i].parent, from->node[i].frame) == i;
 	for (size_t i = 1; i < sets; i++) {
 		size_t count;
 		const struct mayfly_label *label = mayfly_trace_labels(from, i, &count);
 
 		recording_copy_labels(to, label, count);
 	}
-	return to->failed ? MAYFLY_E_MEMORY : 0;
+	return to->failed ? MAYFLY_E_MEMORY : same ? 0 : MAYFLY_E_DAMAGED;
 }
 
 int rejoin_events(const struct rejoined *j, struct trace_writer *to)

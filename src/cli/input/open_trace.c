@@ -236,7 +236,7 @@ static void say_not_converted(const char *path, const struct import_format *form
 {
 	const char *article = strchr("AEIOaeio", *format->name) ? "an" : "a";
 
-	if (*report->problem)
+	if (*report->problem && error != MAYFLY_E_MEMORY)
 		cli_error("%s: %s %s file, %s", path, article, format->name, report->problem);
 	else
 		cli_error("%s: %s %s file: %s", path, article, format->name,
@@ -321,7 +321,7 @@ bool is_trace(const struct loaded_file *file)
 	error = mayfly_trace_open(file->data, file->size, &trace);
 	if (!error)
 		mayfly_trace_close(trace);
-	return error != MAYFLY_E_NOT_A_TRACE;
+	return error != MAYFLY_E_NOT_A_TRACE && error != MAYFLY_E_MEMORY;
 }
 
 /* ---- files that belong together ---- */

@@ -102,7 +102,7 @@ struct trace_writer {
 static int writer_fail(struct trace_writer *w, int error)
 {
 	if (!w->error)
-		w->error = error;
+		w->error = w->r->failed ? MAYFLY_E_MEMORY : error;
 	return w->error;
 }
 
