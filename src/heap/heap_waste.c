@@ -13,6 +13,7 @@
 #define WORD	       8u
 #define ROUNDED_MOST   16u /* malloc adds less than that, but to the smallest blocks */
 #define INTERVAL_LEAST 32u
+#define FILTER_BITS    (1u << 24)
 #define SIZE_CLASSES   32u /* sizes have 32 bits */
 #define PROGRESS_BYTES (64ull << 20)
 #define FIRST_FACTOR   0x9e3779b97f4a7c15u
@@ -25,7 +26,8 @@ struct look {
 	const struct heap_blocks *b;
 	struct heap_waste *waste;
 	struct interner contents;
-	uint8_t *again; /* of each of the contents: it has come again */
+	uint64_t *maybe; /* a bit for each of FILTER_BITS hashes of these */
+	uint8_t *again;	 /* of each of the contents: it has come again */
 	size_t again_capacity;
 	struct heap_problem *problem;
 	bool (*progress)(void *context, double share);
@@ -155,12 +157,19 @@ static bool know_contents(struct look *l, uint32_t block, uint64_t bytes, const 
 {
 	struct key key = {{d->first, d->second, bytes}};
 	struct heap_waste *w = l->waste;
-	bool is_new = false;
-	uint32_t number = is_chosen(w, block, bytes) ? interner_add(&l->contents, key, &is_new)
-						     : interner_find(&l->contents, key);
+	bool chosen = is_chosen(w, block, bytes), is_new = false;
+	uint64_t *maybe = &l->maybe[d->first % FILTER_BITS / 64], bit = 1ull << d->first % 64;
+	uint32_t number;
 
+	/* Most blocks of a large heap are neither chosen nor known, and a search for them takes long. */
+	if (!chosen && !(*maybe & bit))
+		return true;
+	if (chosen)
+		*maybe |= bit;
+	number =
+	    chosen ? interner_add(&l->contents, key, &is_new) : interner_find(&l->contents, key);
 	if (number == INTERNER_NONE)
-		return !is_chosen(w, block, bytes);
+		return !chosen;
 	if (!array_reserve_filled(&l->again, &l->again_capacity, number, sizeof(*l->again), 0))
 		return false;
 	if (!is_new) {
@@ -224,12 +233,14 @@ bool heap_waste_find(const struct heap_image *image, const struct heap_blocks *b
 	*w = (struct heap_waste){.blocks = b->count, .interval = interval_for(b, most)};
 	w->end = calloc(b->count + 1, sizeof(*w->end));
 	w->content = calloc(b->count + 1, sizeof(*w->content));
-	good = (heap_window_begin(&l.w, image) && w->end && w->content) ||
+	l.maybe = calloc(FILTER_BITS / 64, sizeof(*l.maybe));
+	good = (heap_window_begin(&l.w, image) && w->end && w->content && l.maybe) ||
 	       heap_fail(problem, HEAP_NO_MEMORY, 0);
 	good = good && look_at_all(&l);
 	heap_window_end(&l.w);
 	interner_free(&l.contents);
 	free(l.again);
+	free(l.maybe);
 	return good;
 }
 
