@@ -6,6 +6,8 @@ import ctypes
 import glob
 import json
 import os
+import pty
+import re
 import signal
 import struct
 import subprocess
@@ -269,6 +271,82 @@ def waste_of_many_blocks_is_sampled():
     zeros, = [row["waste"]["zero"] for row in first["held"] if row["name"] == "g_zeros"]
     same([zeros["bytes"], zeros["blocks"]], truth["zeros"], "zeros are exact")
     same([row["waste"] for row in again["held"] if row["name"] == "g_many"], [row["waste"]], "the second picture")
+
+
+def check_growth(growth, truth):
+    """Rows add up in each picture, and what grows is found by holder and by type."""
+    pictures, rows = growth["pictures"], {row["name"]: row for row in growth["held"]}
+    check(len(pictures) >= 2, pictures)
+    times = [picture["time_ns"] for picture in pictures]
+    same(times, sorted(set(times)))
+    for i, picture in enumerate(pictures):
+        same(sum(row["bytes"][i] for row in growth["held"] + growth["shared"] + [growth["lost"]]), picture["bytes"])
+        same(sum(row["blocks"][i] for row in growth["types"]), picture["blocks"])
+    same(rows["g_entries"]["bytes"], [truth["entries"]] * len(pictures))
+    same(rows["g_entries"]["growing"], False)
+    for name, size in (("g_sessions", truth["session"]), ("t_orders", truth["order"])):
+        row = rows[name]
+        # On its way into the list, a block is held by the function that puts it there.
+        check(all(size * blocks == total for blocks, total in zip(row["blocks"], row["bytes"])), row, size)
+        same(row["bytes"], sorted(row["bytes"]))
+        last = len(pictures) - 1
+        half, quarter = row["bytes"][last // 2], row["bytes"][(3 * last + 3) // 4]
+        same(row["growing"], half < quarter and (quarter < row["bytes"][-1] or (3 * last + 3) // 4 == last), row)
+        check(row["bytes"][0] < row["bytes"][-1], row)
+        kind, = [kind for kind in growth["types"] if kind["block_bytes"] == size]
+        check(all(a >= b for a, b in zip(kind["bytes"], row["bytes"])), kind, row)
+    check(rows["t_orders"]["tid"], rows["t_orders"])
+
+
+@case
+def growth_by_holder_and_type():
+    need_attach()
+    with started(program("growing")) as process:
+        truth = json.loads(process.said)
+        growth = heap(process.pid, "--every", "100ms", "--for", "800ms")
+        check_growth(growth, truth)
+        check(growth["pictures"][-1]["time_ns"] >= 800000000, growth["pictures"])
+        done = run([MAYFLY, "heap", "--every", "300ms", "--for", "600ms", str(process.pid)])
+        same((done.code, done.err), (0, b""), done)
+        for part in ("pictures of growing in", "HELD BY", "g_sessions", "TYPE OR SIZE", "still growing, "):
+            check(part in done.out.decode(), part, "is not in", done)
+        check("g_entries" not in done.out.decode(), done)
+        done = run([MAYFLY, "heap", "--every", "300ms", "--for", "300ms", "--by", "type", str(process.pid)])
+        check(b"HELD BY" not in done.out and b"TYPE OR SIZE" in done.out, done)
+
+
+@cases(["Ctrl-C", "end of the program"])
+def pictures_end_well(how):
+    """What there is is shown."""
+    need_attach()
+    with started(program("growing")) as process:
+        truth = json.loads(process.said)
+        master, slave = pty.openpty()
+        with subprocess.Popen([MAYFLY, "heap", "--json", "--every", "100ms", str(process.pid)], stderr=slave,
+                              stdout=subprocess.PIPE, env=environment()) as mayfly:
+            os.close(slave)
+            shown = b""
+            # Behind what clears the line.
+            while not re.search(rb"K([3-9]|\d\d+) pictures; the next one in", shown):
+                shown += os.read(master, 4096)
+            if how == "Ctrl-C":
+                mayfly.send_signal(signal.SIGINT)
+            else:
+                process.stdin.close()
+            with contextlib.suppress(OSError):
+                while os.read(master, 4096):
+                    pass
+            out = mayfly.stdout.read()
+            same(mayfly.wait(), 0, "the exit status")
+        os.close(master)
+    check_growth(json.loads(out), truth)
+
+
+@case
+def options_that_exclude_each_other():
+    check("--for needs --every" in refused(os.getpid(), "--for", "1s", code=2))
+    check("--every needs a process" in refused("core.1", "--every", "1s", code=2))
+    check("choose one" in refused(os.getpid(), "--every", "1s", "--waste", code=2))
 
 
 def children_of(pid):

@@ -214,6 +214,7 @@ static uint32_t holder_of_map(struct holder_list *l, const struct process_map *m
 			      struct demangle *names)
 {
 	char text[4200];
+	bool has_name = *m->path;
 
 	if (*m->path && *m->path != '[')
 		snprintf(text, sizeof(text), "%s", m->path);
@@ -228,6 +229,7 @@ static uint32_t holder_of_map(struct holder_list *l, const struct process_map *m
 			       (struct holder){.kind = HOLDER_MAPPING,
 					       .name = demangle_intern(names, text, strlen(text)),
 					       .module = "",
+					       .address = has_name ? 0 : m->start,
 					       .thread = ""});
 }
 

@@ -24,7 +24,7 @@ struct holder {
 	enum holder_kind kind;
 	const char *name;   /* readable; of a stack: the function, or "" */
 	const char *module; /* "" : none */
-	uint64_t address;   /* in the process, of a variable */
+	uint64_t address;   /* in the process, of a variable, or of a mapping without a name */
 	pid_t tid;	    /* 0: of no thread */
 	const char *thread; /* its name */
 	uint8_t rank;	    /* as heap_question.rank */

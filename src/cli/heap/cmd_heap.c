@@ -14,7 +14,8 @@
 #include "answer/text_format.h"
 #include "base/array.h"
 #include "cli/control/process_number.h"
-#include "cli/heap/heap_print.h"
+#include "cli/heap/heap_every.h"
+#include "cli/heap/heap_growth_print.h"
 #include "cli/option_table.h"
 #include "cli/record/download.h"
 #include "symbols/names_file.h"
@@ -25,10 +26,13 @@ struct heap_command {
 	struct picture_wishes wishes;
 	int64_t most_stop_ns;
 	bool no_stop, json;
+	int64_t every_ns, for_ns;
 	const char **debug_dir;
 	size_t debug_dirs, dir_room;
 	struct download download;
 };
+
+#define EVERY_LEAST_NS 10000000
 
 static const char *const heap_by_names[] = {"holder", "type", NULL};
 
@@ -54,8 +58,15 @@ static const struct option_row heap_rows[] = {
     {"debug-dir", .argument = "DIR", OPTION_OWN(take_debug_dir), .words = OPTION_FOLDERS,
      .help = "also look for files with symbols in DIR (may be given several times)"},
     OPTION_GROUP(download_rows, struct heap_command, download),
+    OPTION_HEADING("When:"),
+    {"every", .argument = "TIME", .least = EVERY_LEAST_NS,
+     OPTION_TIME(struct heap_command, every_ns),
+     .help = "look again and again, and show what grew"},
+    {"for", .argument = "TIME", .least = 1, OPTION_TIME(struct heap_command, for_ns),
+     .help = "with --every: as long as that (default: until it ends, or Ctrl-C)"},
     OPTION_HEADING("How to show it:"),
     {"by", .argument = "KEY", OPTION_CHOICE(heap_by_names, struct heap_command, view.by),
+     OPTION_GIVEN(struct heap_command, view.by_given),
      .help = "one row for each holder (default), or for each type"},
     {"waste", .help = "show what is wasted: blocks of zeros, unused ends, equal contents",
      OPTION_FLAG(struct heap_command, view.waste)},
@@ -133,6 +144,41 @@ static int show(struct heap_command *c, const struct picture *p)
 	return heap_print_text(p, &c->view);
 }
 
+static int show_growth(struct heap_command *c, const struct heap_growth *g, pid_t pid)
+{
+	if (c->json)
+		return heap_growth_print_json(g, pid);
+	pager_start();
+	return heap_growth_print_text(g, &c->view);
+}
+
+static int take_pictures(struct heap_command *c, const char *what)
+{
+	struct heap_every every = {.every_ns = c->every_ns,
+				   .for_ns = c->for_ns,
+				   .stopped = &stopped_by_signal,
+				   .shows = isatty(STDERR_FILENO)};
+	struct heap_growth g = {0};
+	char why[PICTURE_WHY];
+	int status = CLI_OK;
+	bool good;
+	pid_t pid;
+
+	if (!process_number_take(what, &pid))
+		return CLI_USAGE;
+	catch_signals();
+	good = heap_every_run(&every, &g, pid, &c->wishes, why, sizeof(why));
+	if (every.shows)
+		download_show("");
+	if (g.moments)
+		status = show_growth(c, &g, pid);
+	if (!good)
+		status = cli_error("cannot read the heap of process %s%s: %s", what,
+				   g.moments ? " any more" : "", why);
+	heap_growth_free(&g);
+	return status;
+}
+
 static int take_picture(struct heap_command *c, const char *what)
 {
 	bool core = !is_number(what), good;
@@ -165,6 +211,13 @@ int cmd_heap(int argc, char **argv)
 
 	if (status == OPTIONS_TAKEN && optind + 1 != argc)
 		status = cli_usage("name a process, by its number, or a core file");
+	if (status == OPTIONS_TAKEN && c.for_ns && !c.every_ns)
+		status = cli_usage("--for needs --every");
+	if (status == OPTIONS_TAKEN && c.every_ns && !is_number(argv[optind]))
+		status = cli_usage("--every needs a process; '%s' is not the number of one",
+				   argv[optind]);
+	if (status == OPTIONS_TAKEN && c.every_ns && c.view.waste)
+		status = cli_usage("--every shows what grows, --waste what is wasted: choose one");
 	if (status == OPTIONS_TAKEN) {
 		output_detect(&c.view.out);
 		c.wishes = (struct picture_wishes){
@@ -177,7 +230,8 @@ int cmd_heap(int argc, char **argv)
 		if (c.download.limit_ns)
 			c.wishes.files.server =
 			    debug_server_new(c.download.limit_ns, show_download, NULL);
-		status = take_picture(&c, argv[optind]);
+		status =
+		    c.every_ns ? take_pictures(&c, argv[optind]) : take_picture(&c, argv[optind]);
 		debug_server_free(c.wishes.files.server);
 	}
 	free(c.debug_dir);

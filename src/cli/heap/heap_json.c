@@ -36,13 +36,12 @@ static void put_stages(struct json *j, const struct picture *p, const struct hea
 	json_end(j);
 }
 
-static void put_holder(struct json *j, const struct picture *p, uint32_t holder)
+void heap_json_holder(struct json *j, const struct holder *h)
 {
-	const struct holder *h = &p->holders.holder[holder];
 	char name[HEAP_NAME_TEXT];
 
 	json_text(j, "kind", heap_holder_kind_word(h->kind));
-	json_text(j, "holder", heap_holder_text(name, sizeof(name), p, holder));
+	json_text(j, "holder", heap_text_of_holder(name, sizeof(name), h));
 	json_text_or_null(j, "name", h->name);
 	json_text_or_null(j, "module", h->module);
 	json_unsigned_or_null(j, "tid", h->tid != 0, (uint64_t)h->tid);
@@ -56,7 +55,7 @@ static void put_sharers(struct json *j, const struct picture *p, uint64_t holder
 		if (!(holders >> i & 1))
 			continue;
 		json_object(j, NULL);
-		put_holder(j, p, p->shared.sharer[i]);
+		heap_json_holder(j, &p->holders.holder[p->shared.sharer[i]]);
 		json_end(j);
 	}
 	json_end(j);
@@ -89,7 +88,7 @@ static void put_rows(struct json *j, const struct picture *p, const struct heap_
 			continue;
 		json_object(j, NULL);
 		if (kind == HEAP_ROW_HOLDER)
-			put_holder(j, p, row->holder);
+			heap_json_holder(j, &p->holders.holder[row->holder]);
 		else
 			put_sharers(j, p, p->shared.group[row->group].holders);
 		json_unsigned(j, "bytes", row->total.bytes);

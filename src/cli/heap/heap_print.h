@@ -3,6 +3,7 @@
 #ifndef MAYFLY_HEAP_PRINT_H
 #define MAYFLY_HEAP_PRINT_H
 
+#include "answer/json_writer.h"
 #include "cli/heap/heap_rows.h"
 #include "terminal/output.h"
 
@@ -11,12 +12,15 @@ enum heap_by { HEAP_BY_HOLDER, HEAP_BY_TYPE };
 struct heap_view {
 	struct output out;
 	enum heap_by by;
+	bool by_given;
 	bool waste;
 	size_t top;
 };
 
 int heap_print_text(const struct picture *p, const struct heap_view *view);
 int heap_print_json(const struct picture *p);
+/* Members of an object that is open. */
+void heap_json_holder(struct json *j, const struct holder *h);
 
 /* The part of the text that says what is wasted, in place of who holds what. False: out of memory. */
 bool heap_print_waste(const struct picture *p, const struct heap_view *view,

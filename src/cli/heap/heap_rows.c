@@ -199,8 +199,16 @@ const char *heap_holder_kind_word(enum holder_kind kind)
 
 char *heap_holder_text(char *buffer, size_t size, const struct picture *p, uint32_t holder)
 {
-	const struct holder *h = &p->holders.holder[holder];
+	return heap_text_of_holder(buffer, size, &p->holders.holder[holder]);
+}
 
+char *heap_holder_where(char *buffer, size_t size, const struct picture *p, uint32_t holder)
+{
+	return heap_where_of_holder(buffer, size, &p->holders.holder[holder]);
+}
+
+char *heap_text_of_holder(char *buffer, size_t size, const struct holder *h)
+{
 	switch (h->kind) {
 	case HOLDER_VARIABLE:
 	case HOLDER_THREAD_LOCAL:
@@ -219,10 +227,8 @@ char *heap_holder_text(char *buffer, size_t size, const struct picture *p, uint3
 	return text_format(buffer, size, "?");
 }
 
-char *heap_holder_where(char *buffer, size_t size, const struct picture *p, uint32_t holder)
+char *heap_where_of_holder(char *buffer, size_t size, const struct holder *h)
 {
-	const struct holder *h = &p->holders.holder[holder];
-
 	switch (h->kind) {
 	case HOLDER_VARIABLE:
 		return text_format(buffer, size, "%s", h->module);

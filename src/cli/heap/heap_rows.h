@@ -30,6 +30,9 @@ void heap_rows_free(struct heap_rows *rows);
 char *heap_holder_text(char *buffer, size_t size, const struct picture *p, uint32_t holder);
 /* "a variable of orderd" */
 char *heap_holder_where(char *buffer, size_t size, const struct picture *p, uint32_t holder);
+/* The same of a holder that is in no picture any more. */
+char *heap_text_of_holder(char *buffer, size_t size, const struct holder *h);
+char *heap_where_of_holder(char *buffer, size_t size, const struct holder *h);
 /* "g_a, g_b and 2 others together" */
 char *heap_row_text(char *buffer, size_t size, const struct picture *p, const struct heap_row *row);
 /* "Session", "48-byte blocks" */
