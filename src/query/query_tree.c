@@ -430,7 +430,7 @@ static uint64_t level_hash(const struct tree_walk *w, const struct level *l)
 	return l->top == NONE ? 0 : w->cells.cell[l->top].hash;
 }
 
-/* The first walk finds all stacks and their own sums. */
+/* The first walk finds all stacks. */
 static bool find_stacks(struct tree_walk *w)
 {
 	struct query_state *s = w->s;
@@ -448,36 +448,37 @@ static bool find_stacks(struct tree_walk *w)
 					 .shown = l->node,
 					 .special = special,
 					 .recurs = l->top != NONE && w->cells.cell[l->top].recurs});
-	if (stack == NONE)
-		return false;
-	query_sum_add(s, &s->stack_sums, 2 * (size_t)stack, &s->sum, sum);
-	if (special != NONE)
-		query_sum_add(s, &s->stack_sums, 2 * (size_t)stack + 1, &s->sum, sum);
-	return true;
+	return stack != NONE;
 }
 
-/* The second walk adds the sums of longer stacks to the stacks they extend. */
+/* The second walk adds each node's sum to its stack, also that of a node that has blocks at other
+ * moments of the peak only, and the sums of longer stacks to the stacks they extend. */
 static bool enter_totals(struct tree_walk *w)
 {
 	struct query_state *s = w->s;
 	struct on_way *way = w->context;
 	const struct level *l = &w->level[w->depth];
-	uint32_t sum = query_summed(s, l->node), special;
+	uint32_t sum = query_summed(s, l->node), stack;
+	bool special;
 
 	if (!make_room(s, way, s->stacks))
 		return false;
 	for (size_t i = l->first_cell; i < w->cells.count; i++) {
-		uint32_t stack = query_find_stack(s, w->cells.cell[i].hash);
-
+		stack = query_find_stack(s, w->cells.cell[i].hash);
 		if (stack != NONE)
 			way->times[stack]++;
 	}
 	if (sum == NONE)
 		return true;
-	if (!special_place(s, l, &special))
+	if (!query_own(w, &stack, &special))
 		return false;
-	if (special == NONE)
+	if (!special)
 		query_sum_add(s, &w->below, w->depth, &s->sum, sum);
+	if (stack == NONE)
+		return true;
+	query_sum_add(s, &s->stack_sums, 2 * (size_t)stack, &s->sum, sum);
+	if (special)
+		query_sum_add(s, &s->stack_sums, 2 * (size_t)stack + 1, &s->sum, sum);
 	return true;
 }
 
