@@ -16,6 +16,7 @@ struct curve_run {
 	double live;
 	uint64_t *fits; /* a bit for each block: its lifetime fits; NULL: all do */
 	size_t blocks;
+	bool plain; /* every block counts, for its size */
 };
 
 /* ---- steps ---- */
@@ -89,10 +90,14 @@ static void curve_change(struct curve_run *r, int64_t time_ns, double bytes)
 
 /* ---- events ---- */
 
-static double bytes_of(const struct curve_run *r, const struct cursor_block *b)
+/* What a block counts for. */
+static double bytes_of(const struct curve_run *r, uint64_t number, const struct cursor_block *b)
 {
 	double bytes, blocks;
 
+	if (!query_keeps(r->s, b) ||
+	    (r->fits && (number >= r->blocks || !query_has_bit(r->fits, number))))
+		return 0;
 	if (!b->hits)
 		return (double)b->size;
 	sample_weight(estimate_sampler(r->s->info->sampler, b->flags),
@@ -101,46 +106,59 @@ static double bytes_of(const struct curve_run *r, const struct cursor_block *b)
 	return bytes;
 }
 
-static bool curve_keeps(const struct curve_run *r, uint64_t number, const struct cursor_block *b)
+static double alloc_bytes(const struct curve_run *r, const struct cursor_batch *b, size_t alloc)
 {
-	return query_keeps(r->s, b) &&
-	       (!r->fits || (number < r->blocks && query_has_bit(r->fits, number)));
+	struct cursor_block block;
+
+	if (r->plain)
+		return (double)b->e.size[alloc];
+	block = query_block(b, alloc);
+	return bytes_of(r, b->e.first_sample + alloc, &block);
 }
 
-static bool curve_alloc(void *context, const struct cursor_batch *batch, size_t event, size_t alloc)
+static double freed_bytes(const struct curve_run *r, const struct cursor_batch *b, size_t freed)
+{
+	return r->plain ? (double)b->freed[freed].size
+			: bytes_of(r, b->e.freed[freed], &b->freed[freed]);
+}
+
+/* The first event from `event` on that is not in the current step, or before the window. */
+static size_t end_of_step(const struct curve_run *r, const struct cursor_batch *b, size_t event)
+{
+	size_t low = event, high = b->e.events;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		int64_t time_ns = b->e.time_ns[middle];
+
+		if (r->begun ? curve_step_of(r, time_ns) <= r->at : time_ns < r->from_ns)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* A report draws the curve of a trace of every allocation: this is most of what it does then, beside
+ * the decoding. */
+static bool curve_take_batch(void *context, const struct cursor_batch *b)
 {
 	struct curve_run *r = context;
-	const struct cursor_block b = query_block(batch, alloc);
-	int64_t time_ns = batch->e.time_ns[event];
+	size_t alloc = 0, freed = 0;
 
-	if (!curve_come_to(r, time_ns))
-		return false;
-	r->events++;
-	if (curve_keeps(r, batch->e.first_sample + alloc, &b))
-		curve_change(r, time_ns, bytes_of(r, &b));
+	for (size_t i = 0, end = 0; i < b->e.events; i++) {
+		if (i >= end) {
+			if (!curve_come_to(r, b->e.time_ns[i]))
+				return false;
+			end = end_of_step(r, b, i);
+		}
+		r->events++;
+		if (b->e.is_free[i])
+			curve_change(r, b->e.time_ns[i], -freed_bytes(r, b, freed++));
+		else
+			curve_change(r, b->e.time_ns[i], alloc_bytes(r, b, alloc++));
+	}
 	return true;
-}
-
-static bool curve_freed(void *context, const struct cursor_batch *batch, size_t event, size_t freed)
-{
-	struct curve_run *r = context;
-	const struct cursor_block *b = &batch->freed[freed];
-	int64_t time_ns = batch->e.time_ns[event];
-
-	if (!curve_come_to(r, time_ns))
-		return false;
-	r->events++;
-	if (curve_keeps(r, batch->e.freed[freed], b))
-		curve_change(r, time_ns, -bytes_of(r, b));
-	return true;
-}
-
-static bool curve_goes_on(void *context, const struct cursor_batch *b)
-{
-	const struct curve_run *r = context;
-
-	(void)b;
-	return r->at < r->steps;
 }
 
 /* ---- lifetimes ---- */
@@ -177,14 +195,12 @@ static bool find_fitting(struct curve_run *r)
 
 static bool take_curve_events(struct curve_run *r)
 {
-	const struct event_pass pass = {
-	    .context = r,
-	    .alloc = curve_alloc,
-	    .freed = curve_freed,
-	    .after = curve_goes_on,
-	};
+	const struct event_pass pass = {.context = r, .before = curve_take_batch};
 
-	return (!query_asks_fate(r->s) || find_fitting(r)) && query_pass(r->s, &pass);
+	if (query_asks_fate(r->s) && !find_fitting(r))
+		return false;
+	r->plain = r->s->exact && !r->fits && query_keeps_all(r->s);
+	return query_pass(r->s, &pass);
 }
 
 /* ---- snapshots ---- */

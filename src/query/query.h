@@ -469,7 +469,9 @@ bool query_sum(struct query_state *s);
 bool query_asks_for_blocks(const struct query_state *s);
 /* Whether the query's filters keep a block; lifetime, window and metric are not checked. */
 bool query_keeps(const struct query_state *s, const struct cursor_block *b);
-/* The same for a block that counts only if it was allocated, not inherited. */
+/* Whether every block counts: no filter, no window, and no memory recorded twice. */
+bool query_keeps_all(const struct query_state *s);
+/* As query_keeps(), for a block that counts only if it was allocated, not inherited. */
 bool query_keeps_allocated(const struct query_state *s, const struct cursor_block *b);
 bool query_in_window(const struct mayfly_query *q, int64_t time_ns);
 /* The first chunk with a block that the window may keep, or 0. Earlier frees are not needed; later

@@ -198,8 +198,7 @@ bool query_keeps_allocated(const struct query_state *s, const struct cursor_bloc
 	return !(b->flags & MAYFLY_FLAG_INHERITED) && query_keeps(s, b);
 }
 
-/* Whether every block counts: no filter, no window, and no memory recorded twice. */
-static bool keeps_all(const struct query_state *s)
+bool query_keeps_all(const struct query_state *s)
 {
 	const struct mayfly_query *q = s->query;
 
@@ -522,7 +521,7 @@ static bool pass_events(struct query_state *s, size_t first_chunk, uint64_t begi
 
 	g.fates = query_asks_fate(s);
 	g.at_once = !g.fates && (s->exact || s->query->metric == MAYFLY_ALLOCATED);
-	g.all_kept = keeps_all(s);
+	g.all_kept = query_keeps_all(s);
 	g.forever = query_lifetime_fits(s->query, FOREVER) && s->query->metric != MAYFLY_TEMPORARY;
 	if (query_at_peak(s->query) && !s->exact)
 		g.gates = MOST_GATES;
