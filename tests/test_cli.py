@@ -1186,7 +1186,7 @@ def info_text():
                  r"Started      2023-11-14 22:13:20 UTC", r"Duration     2\.00 s; exit status 3",
                  r"Mode         sampled, 1 byte in 64\.0 KiB, stratified", r"Samples      172",
                  r"Frees        90", r"Threads      2: demo \(4242\), worker \(4250\)",
-                 r"Modules      3, 1 without symbols",
+                 r"Modules      3, 1 without symbols$",
                  r"libstripped\.so +1 +0 +abcd0102\w* +no symbols in the file"):
         check(re.search("^" + line, text, re.M), line, "is not in", text)
     check("libcxx_demo" not in text, text)

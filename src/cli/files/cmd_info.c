@@ -247,7 +247,10 @@ static void print_module_count(const struct output *o, const struct mayfly_trace
 			       const struct mayfly_info *info, const struct module_frames *count)
 {
 	size_t without = 0, partly = 0;
+	char lacking[64] = "", some[64] = "";
 
+	if (!info->modules)
+		return;
 	for (size_t i = 0; i < info->modules; i++) {
 		bool lacks = count[i].named < count[i].frames;
 		bool none = *mayfly_trace_module(trace, i)->problem || (lacks && !count[i].named);
@@ -255,11 +258,12 @@ static void print_module_count(const struct output *o, const struct mayfly_trace
 		without += none;
 		partly += lacks && !none;
 	}
-	if (without || partly)
-		print_field(o, "Modules", "%zu, %zu without symbols, %zu with part of them",
-			    info->modules, without, partly);
-	else if (info->modules)
-		print_field(o, "Modules", "%zu, all with symbols", info->modules);
+	if (without)
+		snprintf(lacking, sizeof(lacking), ", %zu without symbols", without);
+	if (partly)
+		snprintf(some, sizeof(some), ", %zu with only some symbols", partly);
+	print_field(o, "Modules", "%zu%s%s", info->modules, lacking,
+		    without || partly ? some : ", all with symbols");
 }
 
 static bool print_modules(const struct output *o, const struct mayfly_trace *trace,
