@@ -76,9 +76,9 @@ Rules for the two places where mayfly predicts: the frame that follows a frame, 
 - **longer**: the two frames, or stacks, before; where that is new, as *several*.
 
 Figures are the entropy of the places in bytes, a symbol in no list taken for log2 of how many there
-are: what an ideal coder would need. Of symbols that were never there before, only that they are new
-counts. *file*: the bytes of mayfly's columns for it, compressed (of frames also which the new ones
-are and where stacks branch; of stacks, each is named by how many new stacks ago it was new).
+are: what an ideal coder would need. A symbol that was never there before counts only as new. *file*: the
+bytes of mayfly's columns for it, compressed (for frames also which the new ones are and where stacks
+branch; each stack is named by how many new stacks ago it was new).
 """
 
 

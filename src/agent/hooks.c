@@ -134,7 +134,7 @@ EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size)
 
 /* ---- by name ---- */
 
-/* By names of their own, as a malloc of the program's may come before ours. */
+/* Our functions have names of their own, as a malloc of the program's may come before ours. */
 #define OWN(name)                                                                                  \
 	HIDDEN extern const char hook_##name[];                                                    \
 	__asm__(".globl hook_" #name "\n.hidden hook_" #name "\n.set hook_" #name ", " #name);

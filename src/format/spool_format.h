@@ -402,8 +402,8 @@ static inline uint32_t spool_alloc_flags(uint32_t word)
 #define SPOOL_FLAG_TEMPORARY 2u /* FREE: by the allocating thread, with no allocation between */
 #define SPOOL_FLAG_UNDO	     4u /* ALLOC: the realloc before it failed */
 
-/* SAMPLE, bits 4-6 of the flags. For those of OCaml, the interval is the header's
- * ocaml_interval_log2 and hits are those of a Bernoulli trial on each word. */
+/* SAMPLE, bits 4-6 of the flags. OCaml's samples have the interval ocaml_interval_log2
+ * of the header, and hits of a Bernoulli trial on each word. */
 #define SPOOL_FLAG_HEAP_SHIFT 4
 enum spool_heap {
 	SPOOL_HEAP_MALLOC = 0,

@@ -4,8 +4,8 @@
  * what only stacks reach, and so on; at last what nothing reaches: lost blocks. A block's rank is that of
  * the first that reaches it. An edge to a block of another rank is left out of all sums.
  *
- * Lost blocks hang below those that are lost directly: nothing points to them, or only what they
- * themselves lead to. Of a circle, one block is.
+ * Lost blocks hang below those that are lost directly. A block is lost directly when nothing points to
+ * it; so is one block of a circle that nothing else points to.
  *
  *	number	of each node, in the order of a walk in depth; 0: the root of all
  *	parent	of each number, in that walk

@@ -47,8 +47,8 @@ struct live_block {
 #define LIVE_SLOTS  32u	 /* of a leaf */
 
 struct live_leaf {
-	uint32_t slot[LIVE_SLOTS]; /* first block: index + 1, 0: none. Of a free leaf, slot[0] is
-				      the next one */
+	uint32_t slot[LIVE_SLOTS]; /* first block: index + 1, 0: none. slot[0] of a free leaf is
+				      the next free leaf */
 };
 
 struct live_region {

@@ -397,8 +397,8 @@ static inline int cpu_plain_bytes(unsigned opcode, unsigned rex)
 	return opcode == 0x90 || opcode == 0x98 || opcode == 0x99 ? 0 : -1;
 }
 
-/* Whether an instruction with a ModRM byte leaves rbp as it is. Of those that name it, stores,
- * compares and tests do. */
+/* Whether an instruction with a ModRM byte leaves rbp as it is. Stores, compares
+ * and tests do, even if they name it. */
 static inline bool cpu_keeps_bp(unsigned opcode, unsigned rex, const uint8_t *modrm)
 {
 	bool group = opcode == 0x80 || opcode == 0x81 || opcode == 0x83 || opcode == 0xc0 ||

@@ -96,8 +96,8 @@ static int see_chunk(struct replacing *p, const struct chunk_header *h, size_t a
 	return 0;
 }
 
-/* Whether the trailer follows at `end`, and the reader took the index. Where it did not, for a trailer
- * or an index that is damaged, the copy's would be right, and say other than what was read. */
+/* Whether the trailer follows at `end`, and the reader took the index. If the trailer or the index is
+ * damaged, it did not take it: the copy's would be right, and differ from what was read. */
 static bool is_whole(const struct replacing *p, size_t end)
 {
 	return p->t->indexed && p->t->size - end == TRACE_TRAILER_BYTES &&
