@@ -161,20 +161,31 @@ static uint32_t series_of_kind(struct heap_growth *g, const struct picture *p,
 
 /* ---- pictures ---- */
 
-/* The first one stays, and the last one is always new. */
-static void forget_every_other(struct heap_growth *g)
+/* Keeps one of each `step` pictures, `kept` in all. */
+static void keep_moments(struct heap_growth *g, size_t kept, size_t step)
 {
-	size_t kept = (g->moments + 1) / 2;
-
 	for (size_t i = 0; i < kept; i++)
-		g->moment[i] = g->moment[2 * i];
+		g->moment[i] = g->moment[step * i];
 	for (size_t k = 0; k < g->count; k++) {
 		struct heap_series *s = &g->series[k];
 
 		for (size_t i = 0; i < s->room; i++)
-			s->total[i] = i < kept ? heap_series_at(s, 2 * i) : (struct heap_total){0};
+			s->total[i] =
+			    i < kept ? heap_series_at(s, step * i) : (struct heap_total){0};
 	}
 	g->moments = kept;
+}
+
+static void make_room(struct heap_growth *g)
+{
+	/* The last one was there because it was the last one. */
+	if (g->moments && (g->taken - 1) & ((1ull << g->stride_log2) - 1))
+		keep_moments(g, g->moments - 1, 1);
+	if (g->moments == HEAP_MOMENTS_MOST) {
+		keep_moments(g, HEAP_MOMENTS_MOST / 2, 2);
+		g->stride_log2++;
+	}
+	g->taken++;
 }
 
 static bool add_rows(struct heap_growth *g, const struct picture *p)
@@ -209,8 +220,7 @@ bool heap_growth_add(struct heap_growth *g, const struct picture *p, int64_t at_
 {
 	if (!g->texts)
 		g->texts = demangle_new();
-	if (g->moments == HEAP_MOMENTS_MOST)
-		forget_every_other(g);
+	make_room(g);
 	if (!g->texts ||
 	    !array_reserve(&g->moment, &g->moment_room, g->moments, sizeof(*g->moment)))
 		return false;

@@ -14,7 +14,8 @@
 #include "base/interner.h"
 #include "picture/picture.h"
 
-#define HEAP_MOMENTS_MOST 512u /* then every other one but the first is forgotten */
+/* Then every other one is forgotten, and of those to come, but for the last one. So they are evenly spaced. */
+#define HEAP_MOMENTS_MOST 512u
 
 struct heap_moment {
 	int64_t at_ns; /* since the first one */
@@ -46,6 +47,7 @@ struct heap_series {
 struct heap_growth {
 	struct heap_moment *moment;
 	size_t moments, moment_room;
+	uint64_t taken, stride_log2; /* pictures in all; kept are those of each 2^stride_log2 */
 	struct heap_series *series;
 	size_t count, series_room;
 	struct interner numbers; /* of kinds with identities */
