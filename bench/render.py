@@ -9,6 +9,7 @@ import estimators
 import eventlog
 import events
 import fleet
+import heap
 import instructions
 import macro
 import measure
@@ -541,6 +542,10 @@ def render_attach(part):
     return attach.render(part, heading, table)
 
 
+def render_heap(part):
+    return heap.render(part, heading, table, quiet)
+
+
 def render_soak(part):
     return soak.render(part, heading, table, size)
 
@@ -559,7 +564,7 @@ PARTS = [("instructions", render_instructions), ("micro", render_micro), ("captu
          ("estimators", render_estimators), ("coverage", render_coverage), ("codec", render_codec),
          ("ocaml", render_ocaml), ("events", render_events), ("eventlog", render_eventlog),
          ("tracks", render_tracks), ("processes", render_processes), ("cpython", render_cpython),
-         ("attach", render_attach), ("soak", render_soak), ("fleet", render_fleet), ("viewer", render_viewer)]
+         ("attach", render_attach), ("heap", render_heap), ("soak", render_soak), ("fleet", render_fleet), ("viewer", render_viewer)]
 
 
 # ---- targets
