@@ -81,9 +81,20 @@ static struct heap_waste_sum waste_of(struct heap *h, size_t most, struct heap_w
 {
 	struct heap_image image = {.read = read_heap, .context = h};
 	struct heap_waste_sum sum = {0};
-	struct heap_problem problem = {0};
+	struct heap_waste_look *look = heap_waste_begin(w, &h->blocks, most);
+	struct heap_window window;
 
-	CHECK(heap_waste_find(&image, &h->blocks, most, NULL, NULL, w, &problem));
+	CHECK(look && heap_window_begin(&window, &image));
+	for (size_t i = 0; i < h->blocks.regions; i++) {
+		const struct heap_region *r = &h->blocks.region[i];
+
+		for (uint32_t block = r->first; block < r->first + r->count; block++)
+			CHECK(heap_waste_see(look, &window, block,
+					     heap_block_address(&h->blocks, r, block),
+					     heap_block_bytes(&h->blocks, r, block), r->end));
+	}
+	heap_waste_end(look);
+	heap_window_end(&window);
 	for (uint32_t i = 0; i < h->count; i++)
 		heap_waste_add(w, i, h->size[i], &sum);
 	return sum;

@@ -17,6 +17,7 @@ struct scan {
 	const struct heap_blocks *b;
 	const struct heap_question *q;
 	struct heap_edges *e;
+	struct heap_waste_look *waste; /* NULL: nobody asks */
 	struct heap_problem *problem;
 	uint32_t *place; /* of a type in e->used, + 1 */
 	size_t used_capacity;
@@ -140,6 +141,16 @@ static bool take_type(struct scan *s, uint32_t block, uint64_t address, uint64_t
 
 /* ---- all nodes ---- */
 
+static bool scan_block(struct scan *s, uint32_t block, uint64_t address, uint64_t bytes,
+		       uint64_t limit)
+{
+	if (!take_type(s, block, address, limit) ||
+	    !scan_words(s, block, address, address + bytes, limit))
+		return false;
+	return !s->waste || heap_waste_see(s->waste, &s->w, block, address, bytes, limit) ||
+	       heap_fail(s->problem, HEAP_NO_MEMORY, 0);
+}
+
 static bool scan_blocks(struct scan *s)
 {
 	const struct heap_blocks *b = s->b;
@@ -148,12 +159,9 @@ static bool scan_blocks(struct scan *s)
 		const struct heap_region *r = &b->region[i];
 
 		for (uint32_t block = r->first; block < r->first + r->count; block++) {
-			uint64_t address = heap_block_address(b, r, block);
-
 			s->e->from[block] = (uint32_t)s->e->count;
-			if (!take_type(s, block, address, r->end) ||
-			    !scan_words(s, block, address, address + heap_block_bytes(b, r, block),
-					r->end))
+			if (!scan_block(s, block, heap_block_address(b, r, block),
+					heap_block_bytes(b, r, block), r->end))
 				return false;
 		}
 	}
@@ -195,7 +203,7 @@ static uint64_t bytes_of_all(const struct heap_blocks *b, const struct heap_ques
 }
 
 bool heap_edges_find(const struct heap_image *image, const struct heap_blocks *b,
-		     const struct heap_question *q, struct heap_edges *e,
+		     const struct heap_question *q, struct heap_edges *e, struct heap_waste *waste,
 		     struct heap_problem *problem)
 {
 	struct scan s = {.b = b, .q = q, .e = e, .problem = problem};
@@ -208,10 +216,14 @@ bool heap_edges_find(const struct heap_image *image, const struct heap_blocks *b
 	e->from = calloc(e->nodes + 1, sizeof(*e->from));
 	e->type = calloc(e->blocks + 1, sizeof(*e->type));
 	s.place = calloc(q->types + 1, sizeof(*s.place));
-	good = (heap_window_begin(&s.w, image) && e->from && e->type && s.place) ||
+	if (q->waste_contents)
+		s.waste = heap_waste_begin(waste, b, q->waste_contents);
+	good = (heap_window_begin(&s.w, image) && e->from && e->type && s.place &&
+		(s.waste || !q->waste_contents)) ||
 	       heap_fail(problem, HEAP_NO_MEMORY, 0);
 	good = good && scan_blocks(&s) && scan_holders(&s);
 	heap_window_end(&s.w);
+	heap_waste_end(s.waste);
 	free(s.place);
 	return good;
 }

@@ -11,7 +11,7 @@
 #ifndef MAYFLY_HEAP_EDGES_H
 #define MAYFLY_HEAP_EDGES_H
 
-#include "heap/heap_blocks.h"
+#include "heap/heap_waste.h"
 
 #define HEAP_INSIDE	  (1u << 31)
 #define HEAP_HOLDERS_MOST (1u << 26)
@@ -48,7 +48,7 @@ struct heap_question {
 	const struct heap_type *type; /* in order of addresses, none overlaps another */
 	size_t types;
 	size_t
-	    waste_contents; /* heap_waste_find() of at most so many; 0: waste is not looked for */
+	    waste_contents; /* waste is looked for, with at most so many contents; 0: it is not */
 	/* Called now and then with the share that is done; false: give up. May be NULL. */
 	bool (*progress)(void *context, double share);
 	/* Called when the memory is not needed any more. May be NULL. */
@@ -67,8 +67,9 @@ struct heap_edges {
 	uint64_t words; /* looked at */
 };
 
+/* waste: found on the way, if the question has waste_contents. */
 bool heap_edges_find(const struct heap_image *image, const struct heap_blocks *b,
-		     const struct heap_question *q, struct heap_edges *e,
+		     const struct heap_question *q, struct heap_edges *e, struct heap_waste *waste,
 		     struct heap_problem *problem);
 void heap_edges_free(struct heap_edges *e);
 

@@ -103,29 +103,11 @@ static bool add_up(struct heap_graph *g)
 	return true;
 }
 
-/* ---- all of it ---- */
-
-/* With waste, blocks are read twice; the words that are pointers take longer. */
-#define EDGES_SHARE 0.6
-
-struct part {
-	const struct heap_question *q;
-	double done, share;
-};
-
-static bool part_progress(void *context, double share)
-{
-	const struct part *p = context;
-
-	return p->q->progress(p->q->context, p->done + share * p->share);
-}
-
 bool heap_graph_make(const struct heap_image *image, unsigned int version,
 		     const struct heap_question *q, struct heap_graph *g,
 		     struct heap_problem *problem)
 {
 	struct heap_question cut = *q;
-	struct part part = {.q = q, .share = q->waste_contents ? EDGES_SHARE : 1};
 	struct glibc_ranges own = {0};
 	struct roots roots = {0};
 	bool good;
@@ -137,17 +119,9 @@ bool heap_graph_make(const struct heap_image *image, unsigned int version,
 		good = heap_fail(problem, HEAP_NO_MEMORY, 0);
 	cut.root = roots.root;
 	cut.roots = roots.count;
-	if (q->progress) {
-		cut.progress = part_progress;
-		cut.context = &part;
-	}
-	good = good && heap_edges_find(image, &g->blocks, &cut, &g->edges, problem);
+	good = good && heap_edges_find(image, &g->blocks, &cut, &g->edges, &g->waste, problem);
 	free(roots.root);
 	free(own.range);
-	part = (struct part){.q = q, .done = part.share, .share = 1 - part.share};
-	good = good && (!q->waste_contents ||
-			heap_waste_find(image, &g->blocks, q->waste_contents, cut.progress,
-					cut.context, &g->waste, problem));
 	if (q->read_all)
 		q->read_all(q->context);
 	g->words = g->edges.words;

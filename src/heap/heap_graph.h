@@ -4,7 +4,7 @@
  *
  *	image --glibc_heap_walk--> blocks --heap_edges--> pointers --heap_reach--> ranks
  *	      --heap_owners--> dominators --> what each retains
- *	      blocks --heap_waste--> what their contents waste
+ *	      blocks --heap_waste--> what their contents waste, found on the way
  *
  * About 46 bytes a block, the index of the blocks, and eight bytes for each pointer beyond the first to a
  * block; 5 more for waste.

@@ -21,18 +21,12 @@
 #define CHOICE_SEED    0x2545f4914f6cdd1du
 #define SEED_OF_TEXTS  0x165667b19e3779f9u
 
-struct look {
-	struct heap_window w;
-	const struct heap_blocks *b;
+struct heap_waste_look {
 	struct heap_waste *waste;
 	struct interner contents;
 	uint64_t *maybe; /* a bit for each of FILTER_BITS hashes of these */
 	uint8_t *again;	 /* of each of the contents: it has come again */
 	size_t again_capacity;
-	struct heap_problem *problem;
-	bool (*progress)(void *context, double share);
-	void *context;
-	uint64_t whole, done, said; /* bytes */
 };
 
 /* ---- contents ---- */
@@ -93,8 +87,8 @@ static void digest_text(struct digest *d, const uint8_t *at, size_t bytes)
 }
 
 /* False: it cannot be read. */
-static bool digest_block(struct look *l, struct digest *d, uint64_t address, uint64_t bytes,
-			 uint64_t limit)
+static bool digest_block(struct heap_window *window, struct digest *d, uint64_t address,
+			 uint64_t bytes, uint64_t limit)
 {
 	uint64_t left = bytes, zeros;
 	size_t text;
@@ -102,7 +96,7 @@ static bool digest_block(struct look *l, struct digest *d, uint64_t address, uin
 	*d = (struct digest){0};
 	while (left) {
 		size_t now = left < HEAP_WINDOW_BYTES ? (size_t)left : HEAP_WINDOW_BYTES;
-		const uint8_t *at = heap_window_see(&l->w, address + (bytes - left), now, limit);
+		const uint8_t *at = heap_window_see(window, address + (bytes - left), now, limit);
 
 		if (!at)
 			return false;
@@ -153,7 +147,8 @@ static bool is_chosen(const struct heap_waste *w, uint32_t block, uint64_t bytes
 	return bytes >= w->interval || (hash & (w->interval - 1)) < bytes;
 }
 
-static bool know_contents(struct look *l, uint32_t block, uint64_t bytes, const struct digest *d)
+static bool know_contents(struct heap_waste_look *l, uint32_t block, uint64_t bytes,
+			  const struct digest *d)
 {
 	struct key key = {{d->first, d->second, bytes}};
 	struct heap_waste *w = l->waste;
@@ -181,19 +176,32 @@ static bool know_contents(struct look *l, uint32_t block, uint64_t bytes, const 
 
 /* ---- all blocks ---- */
 
-static bool look_at(struct look *l, uint32_t block, uint64_t address, uint64_t bytes,
-		    uint64_t limit)
+struct heap_waste_look *heap_waste_begin(struct heap_waste *w, const struct heap_blocks *b,
+					 size_t most)
+{
+	struct heap_waste_look *l = calloc(1, sizeof(*l));
+
+	*w = (struct heap_waste){.blocks = b->count, .interval = interval_for(b, most)};
+	w->end = calloc(b->count + 1, sizeof(*w->end));
+	w->content = calloc(b->count + 1, sizeof(*w->content));
+	if (l) {
+		l->waste = w;
+		l->maybe = calloc(FILTER_BITS / 64, sizeof(*l->maybe));
+	}
+	if (l && l->maybe && w->end && w->content)
+		return l;
+	heap_waste_end(l);
+	heap_waste_free(w);
+	return NULL;
+}
+
+bool heap_waste_see(struct heap_waste_look *l, struct heap_window *window, uint32_t block,
+		    uint64_t address, uint64_t bytes, uint64_t limit)
 {
 	struct heap_waste *w = l->waste;
 	struct digest d;
 
-	l->done += bytes;
-	if (l->progress && l->done - l->said >= PROGRESS_BYTES) {
-		l->said = l->done;
-		if (!l->progress(l->context, (double)l->done / (double)(l->whole + 1)))
-			return heap_fail(l->problem, HEAP_INTERRUPTED, 0);
-	}
-	if (!digest_block(l, &d, address, bytes, limit)) {
+	if (!digest_block(window, &d, address, bytes, limit)) {
 		w->unread++;
 		return true;
 	}
@@ -202,46 +210,17 @@ static bool look_at(struct look *l, uint32_t block, uint64_t address, uint64_t b
 		w->content[block] = HEAP_CONTENT_ZERO;
 		return true;
 	}
-	return know_contents(l, block, bytes, &d) || heap_fail(l->problem, HEAP_NO_MEMORY, 0);
+	return know_contents(l, block, bytes, &d);
 }
 
-static bool look_at_all(struct look *l)
+void heap_waste_end(struct heap_waste_look *l)
 {
-	const struct heap_blocks *b = l->b;
-
-	for (size_t i = 0; i < b->regions; i++)
-		l->whole += b->region[i].end - b->region[i].base;
-	for (size_t i = 0; i < b->regions; i++) {
-		const struct heap_region *r = &b->region[i];
-
-		for (uint32_t block = r->first; block < r->first + r->count; block++)
-			if (!look_at(l, block, heap_block_address(b, r, block),
-				     heap_block_bytes(b, r, block), r->end))
-				return false;
-	}
-	return true;
-}
-
-bool heap_waste_find(const struct heap_image *image, const struct heap_blocks *b, size_t most,
-		     bool (*progress)(void *context, double share), void *context,
-		     struct heap_waste *w, struct heap_problem *problem)
-{
-	struct look l = {
-	    .b = b, .waste = w, .problem = problem, .progress = progress, .context = context};
-	bool good;
-
-	*w = (struct heap_waste){.blocks = b->count, .interval = interval_for(b, most)};
-	w->end = calloc(b->count + 1, sizeof(*w->end));
-	w->content = calloc(b->count + 1, sizeof(*w->content));
-	l.maybe = calloc(FILTER_BITS / 64, sizeof(*l.maybe));
-	good = (heap_window_begin(&l.w, image) && w->end && w->content && l.maybe) ||
-	       heap_fail(problem, HEAP_NO_MEMORY, 0);
-	good = good && look_at_all(&l);
-	heap_window_end(&l.w);
-	interner_free(&l.contents);
-	free(l.again);
-	free(l.maybe);
-	return good;
+	if (!l)
+		return;
+	interner_free(&l->contents);
+	free(l->again);
+	free(l->maybe);
+	free(l);
 }
 
 void heap_waste_free(struct heap_waste *w)

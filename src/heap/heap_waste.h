@@ -48,10 +48,16 @@ struct heap_waste_sum {
 	uint32_t samples;
 };
 
-/* progress: as heap_question.progress. */
-bool heap_waste_find(const struct heap_image *image, const struct heap_blocks *b, size_t most,
-		     bool (*progress)(void *context, double share), void *context,
-		     struct heap_waste *w, struct heap_problem *problem);
+struct heap_waste_look;
+
+/* Looks at all blocks, each once and in their order, from begin to end. `w` and `b` must outlive that. NULL: out
+ * of memory. */
+struct heap_waste_look *heap_waste_begin(struct heap_waste *w, const struct heap_blocks *b,
+					 size_t most);
+/* window: where the block may have been read already; limit: as heap_window_see(). False: out of memory. */
+bool heap_waste_see(struct heap_waste_look *l, struct heap_window *window, uint32_t block,
+		    uint64_t address, uint64_t bytes, uint64_t limit);
+void heap_waste_end(struct heap_waste_look *l); /* may be NULL */
 void heap_waste_free(struct heap_waste *w);
 
 /* Adds a block of so many bytes. */
