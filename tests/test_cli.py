@@ -2,6 +2,7 @@
 """The commands that read traces: their options, errors, texts and JSON, on traces of known contents
 that make_trace writes."""
 import fcntl
+import glob
 import json
 import os
 import pty
@@ -212,6 +213,18 @@ def options_of_page(command):
         if len(names) == 2 and len(names[0]) == 2:
             found[names[0]] = found[names[1]]
     return found
+
+
+@case
+def tables_of_man_pages_are_literal():
+    """Elsewhere their lines are filled like any text."""
+    pages = glob.glob(os.path.join(SOURCE, "doc", "man", "*.scd"))
+    check(len(pages) > 20, pages)
+    for page in pages:
+        with open(page) as file:
+            parts = file.read().split("\n```\n")
+        for text in parts[::2]:
+            same(re.findall(r"^\s.*\S {3,}\S.*$", text, re.M), [], "tables in " + os.path.basename(page))
 
 
 @cases(COMMANDS)
