@@ -23,19 +23,32 @@
 #include <sys/mman.h>
 
 #include "agent/cpu/sys.h"
+#include "format/spool_format.h"
 
 #define TABLE_MIN	     1024u
 #define FILTER_BITS_LOG2_MIN 13
 #define FILTER_BITS_LOG2_MAX 26
 
 static struct agent_lock lock;
-static struct live_block *table;
-static size_t table_size, table_used;
+static size_t table_used;
+/* As struct spool_live. */
+static struct {
+	struct live_block *table;
+	size_t size;
+	size_t entry_bytes;
+} kept = {.entry_bytes = sizeof(struct live_block)};
 static _Atomic uint32_t changes; /* odd while the table is being changed */
+
+/* Entries have the complement of the address: whoever looks for pointers in this memory, as `mayfly heap`
+ * does, must not take the table for one that holds the block. */
+static inline uintptr_t turned(uintptr_t block)
+{
+	return ~block;
+}
 
 static size_t home_of(uintptr_t block)
 {
-	return (size_t)live_hash(block) & (table_size - 1);
+	return (size_t)live_hash(block) & (kept.size - 1);
 }
 
 /* Only under the lock: no read-modify-write needed. */
@@ -66,9 +79,9 @@ static bool grow_filter(void)
 	_Atomic uint64_t *bits = sys_memory((mask + 1) / 8);
 	if (!bits)
 		return false;
-	for (size_t i = 0; table_used && i < table_size; i++) {
-		if (table[i].block) {
-			uint64_t hash = live_hash(table[i].block);
+	for (size_t i = 0; table_used && i < kept.size; i++) {
+		if (kept.table[i].block) {
+			uint64_t hash = live_hash(turned(kept.table[i].block));
 			change_bit(bits, hash & mask, true);
 			change_bit(bits, hash & old_mask, true);
 		}
@@ -89,28 +102,29 @@ static void set_entry(struct live_block *to, const struct live_block *from)
 	__atomic_store_n(&to->block, from->block, __ATOMIC_RELEASE);
 }
 
+/* added: an entry. */
 static void put_block(const struct live_block *added)
 {
-	size_t i = home_of(added->block);
+	size_t i = home_of(turned(added->block));
 
-	assert(added->block && table_used < table_size);
-	while (table[i].block)
-		i = (i + 1) & (table_size - 1);
-	set_entry(&table[i], added);
+	assert(added->block && table_used < kept.size);
+	while (kept.table[i].block)
+		i = (i + 1) & (kept.size - 1);
+	set_entry(&kept.table[i], added);
 }
 
 static bool grow_live(void)
 {
-	struct live_block *old = table;
-	size_t old_size = table_size;
+	struct live_block *old = kept.table;
+	size_t old_size = kept.size;
 
 	if (agent_sandboxed)
 		return false;
 	struct live_block *larger = sys_memory(2 * old_size * sizeof(*larger));
 	if (!larger)
 		return false;
-	__atomic_store_n(&table, larger, __ATOMIC_RELEASE);
-	__atomic_store_n(&table_size, 2 * old_size, __ATOMIC_RELEASE);
+	__atomic_store_n(&kept.table, larger, __ATOMIC_RELEASE);
+	__atomic_store_n(&kept.size, 2 * old_size, __ATOMIC_RELEASE);
 	for (size_t i = 0; i < old_size; i++) {
 		if (old[i].block)
 			put_block(&old[i]);
@@ -127,8 +141,8 @@ static void forget_all(void)
 		return;
 	atomic_fetch_add_explicit(&changes, 1, memory_order_acq_rel);
 	live_filter_empty();
-	for (size_t i = 0; i < table_size; i++)
-		__atomic_store_n(&table[i].block, 0, __ATOMIC_RELEASE);
+	for (size_t i = 0; i < kept.size; i++)
+		__atomic_store_n(&kept.table[i].block, 0, __ATOMIC_RELEASE);
 	table_used = 0;
 	atomic_fetch_add_explicit(&changes, 1, memory_order_acq_rel);
 	agent_unlock(&lock);
@@ -136,24 +150,23 @@ static void forget_all(void)
 
 bool live_init(void)
 {
-	if (table) {
+	if (kept.table) {
 		forget_all();
 		return true;
 	}
-	table = sys_memory(TABLE_MIN * sizeof(*table));
-	table_size = TABLE_MIN;
+	kept.table = sys_memory(TABLE_MIN * sizeof(*kept.table));
+	kept.size = TABLE_MIN;
 	table_used = 0;
 	live_filter_empty();
-	return table && grow_filter();
+	return kept.table && grow_filter();
 }
 
 static size_t find_block(uintptr_t block)
 {
-	for (size_t i = home_of(block), n = 0; n < table_size;
-	     i = (i + 1) & (table_size - 1), n++) {
-		if (!table[i].block)
+	for (size_t i = home_of(block), n = 0; n < kept.size; i = (i + 1) & (kept.size - 1), n++) {
+		if (!kept.table[i].block)
 			return SIZE_MAX;
-		if (table[i].block == block)
+		if (kept.table[i].block == turned(block))
 			return i;
 	}
 	return SIZE_MAX;
@@ -162,8 +175,9 @@ static size_t find_block(uintptr_t block)
 /* Does another live block have the same bit? It would be in the same run of the table. */
 static bool bit_is_shared(uintptr_t block, uint64_t bit)
 {
-	for (size_t i = home_of(block); table[i].block; i = (i + 1) & (table_size - 1)) {
-		if (table[i].block != block && (live_hash(table[i].block) & filter_mask()) == bit)
+	for (size_t i = home_of(block); kept.table[i].block; i = (i + 1) & (kept.size - 1)) {
+		if (kept.table[i].block != turned(block) &&
+		    (live_hash(turned(kept.table[i].block)) & filter_mask()) == bit)
 			return true;
 	}
 	return false;
@@ -172,45 +186,49 @@ static bool bit_is_shared(uintptr_t block, uint64_t bit)
 /* Closes the gap at i so that every entry stays reachable from its home. */
 static void take_block_out(size_t i)
 {
-	uint64_t bit = live_hash(table[i].block) & filter_mask();
+	uintptr_t block = turned(kept.table[i].block);
+	uint64_t bit = live_hash(block) & filter_mask();
 	size_t hole = i;
 
-	assert(table_used && table[i].block);
-	live_filter_uncount(table[i].block);
-	if (!bit_is_shared(table[i].block, bit))
+	assert(table_used && kept.table[i].block);
+	live_filter_uncount(block);
+	if (!bit_is_shared(block, bit))
 		change_bit(atomic_load_explicit(&live_filter.bits, memory_order_relaxed), bit,
 			   false);
 
 	for (;;) {
-		i = (i + 1) & (table_size - 1);
-		if (!table[i].block)
+		i = (i + 1) & (kept.size - 1);
+		if (!kept.table[i].block)
 			break;
-		size_t wanted = home_of(table[i].block);
+		size_t wanted = home_of(turned(kept.table[i].block));
 		/* Can the entry at i move to the hole? Only when its home is not in (hole, i]. */
-		if (((i - wanted) & (table_size - 1)) >= ((i - hole) & (table_size - 1))) {
-			set_entry(&table[hole], &table[i]);
+		if (((i - wanted) & (kept.size - 1)) >= ((i - hole) & (kept.size - 1))) {
+			set_entry(&kept.table[hole], &kept.table[i]);
 			hole = i;
 		}
 	}
-	__atomic_store_n(&table[hole].block, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&kept.table[hole].block, 0, __ATOMIC_RELEASE);
 	table_used--;
 }
 
 bool live_add(const struct live_block *added, struct live_block *stale)
 {
+	struct live_block entry = *added;
 	bool found = false;
 
+	entry.block = turned(added->block);
 	if (!agent_lock(&lock))
 		return false;
 	atomic_fetch_add_explicit(&changes, 1, memory_order_acq_rel);
 	assert(atomic_load(&changes) & 1);
 	size_t i = find_block(added->block);
 	if (i != SIZE_MAX) {
-		*stale = table[i];
-		set_entry(&table[i], added);
+		*stale = kept.table[i];
+		stale->block = added->block;
+		set_entry(&kept.table[i], &entry);
 		found = true;
-	} else if (4 * (table_used + 1) <= 3 * table_size || grow_live()) {
-		put_block(added);
+	} else if (4 * (table_used + 1) <= 3 * kept.size || grow_live()) {
+		put_block(&entry);
 		table_used++;
 		live_filter_count(added->block);
 		change_bit(atomic_load_explicit(&live_filter.bits, memory_order_relaxed),
@@ -234,8 +252,8 @@ static bool surely_absent(uintptr_t block)
 
 	if (before & 1)
 		return false;
-	size_t size = __atomic_load_n(&table_size, __ATOMIC_ACQUIRE);
-	struct live_block *at = __atomic_load_n(&table, __ATOMIC_ACQUIRE);
+	size_t size = __atomic_load_n(&kept.size, __ATOMIC_ACQUIRE);
+	struct live_block *at = __atomic_load_n(&kept.table, __ATOMIC_ACQUIRE);
 	size_t i = (size_t)live_hash(block) & (size - 1);
 	bool found = false;
 	if (atomic_load_explicit(&changes, memory_order_relaxed) != before)
@@ -244,7 +262,7 @@ static bool surely_absent(uintptr_t block)
 		uintptr_t there = __atomic_load_n(&at[i].block, __ATOMIC_ACQUIRE);
 		if (!there)
 			break;
-		if (there == block) {
+		if (there == turned(block)) {
 			found = true;
 			break;
 		}
@@ -261,9 +279,9 @@ bool live_remove(uintptr_t block, uint64_t before_id, struct live_block *removed
 	if (!agent_lock(&lock))
 		return false;
 	size_t i = find_block(block);
-	if (i != SIZE_MAX && table[i].id < before_id) {
-		assert(table[i].block == block);
-		*removed = table[i];
+	if (i != SIZE_MAX && kept.table[i].id < before_id) {
+		*removed = kept.table[i];
+		removed->block = block;
 		atomic_fetch_add_explicit(&changes, 1, memory_order_acq_rel);
 		take_block_out(i);
 		atomic_fetch_add_explicit(&changes, 1, memory_order_acq_rel);
@@ -271,6 +289,15 @@ bool live_remove(uintptr_t block, uint64_t before_id, struct live_block *removed
 	}
 	agent_unlock(&lock);
 	return found;
+}
+
+_Static_assert(sizeof(kept) == sizeof(struct spool_live) &&
+		   offsetof(struct live_block, id) == offsetof(struct spool_live_entry, id),
+	       "readers of the spool find other things");
+
+uint64_t live_where(void)
+{
+	return (uintptr_t)&kept;
 }
 
 void live_lock(void)

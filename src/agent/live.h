@@ -10,7 +10,7 @@
 #include "agent/live_filter.h"
 
 struct live_block {
-	uintptr_t block;   /* 0: empty slot */
+	uintptr_t block;   /* in the table: its complement, or 0: empty slot */
 	uint64_t id;	   /* of the sample */
 	uint64_t position; /* sampler_position of the allocating thread after the allocation */
 	uint32_t thread;   /* self.number of the allocating thread */
@@ -26,6 +26,9 @@ bool live_add(const struct live_block *added, struct live_block *stale);
 
 /* Takes the block out if it is there and its sample is older than before_id. False: it is not. */
 bool live_remove(uintptr_t block, uint64_t before_id, struct live_block *removed);
+
+/* The address of a struct spool_live. */
+uint64_t live_where(void);
 
 void live_lock(void);
 void live_unlock(void);

@@ -8,6 +8,7 @@
 #include <sys/prctl.h>
 
 #include "agent/cpu/sys.h"
+#include "agent/live.h"
 #include "agent/unwind/modules.h"
 
 static struct agent_lock pool_lock; /* protects pool */
@@ -378,10 +379,22 @@ void spool_forget(void)
 	spool_file_forget();
 }
 
+/* For who reads the program's memory. */
+static void tell_own_memory(void)
+{
+	spool_header->live_where = spool_header->mode == SPOOL_SAMPLED ? live_where() : 0;
+	spool_header->writers_where = (uintptr_t)&all;
+	spool_header->writer_older = offsetof(struct writer, older);
+	spool_header->writer_bytes = sizeof(struct writer);
+}
+
 bool spool_open(uint32_t *reason, int *error)
 {
 	modules_watch(module_met, module_gone);
-	return spool_file_open(reason, error);
+	if (!spool_file_open(reason, error))
+		return false;
+	tell_own_memory();
+	return true;
 }
 
 void spool_leave(void)
@@ -395,6 +408,7 @@ bool spool_open_again(uint32_t *reason, int *error)
 {
 	if (!spool_file_open(reason, error))
 		return false;
+	tell_own_memory();
 	for (struct writer *w = atomic_load(&all); w; w = w->older) {
 		__atomic_store_n(&w->end, w->at, __ATOMIC_RELAXED);
 		w->control_generation = atomic_load(&spool_header->control_generation);
@@ -406,7 +420,10 @@ bool spool_open_again(uint32_t *reason, int *error)
 bool spool_open_child(uint64_t fork_ticks, uint32_t *reason, int *error)
 {
 	forget_writers();
-	return spool_file_open_child(fork_ticks, reason, error);
+	if (!spool_file_open_child(fork_ticks, reason, error))
+		return false;
+	tell_own_memory();
+	return true;
 }
 
 void spool_end(void)

@@ -380,6 +380,7 @@ static bool fails(char *why, size_t size, const char *text)
 static bool freeze_stopped(struct freeze *f, const struct freeze_wishes *wishes, bool may_copy,
 			   char *why, size_t size)
 {
+	f->frozen_ns = now_ns();
 	if (!take_all_registers(f))
 		return fails(why, size, "out of memory");
 	if (!f->threads)

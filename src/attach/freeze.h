@@ -62,6 +62,7 @@ struct freeze {
 	int pages;  /* the same of pagemap; -1: it cannot be read */
 	struct frozen_thread *thread;
 	size_t threads, unstopped; /* those that did not stop have no registers */
+	int64_t frozen_ns;	   /* CLOCK_MONOTONIC while all were stopped; 0: they were not */
 	int64_t stopped_ns;
 	char why_no_copy[FREEZE_WHY];
 	struct freeze_held *held; /* its own */

@@ -121,6 +121,12 @@ struct spool_header {
 	/* (a) SPOOL_EXITED and the status, once the program is about to exit; 0: it runs, or a signal
 	 * has ended it, or it ended in a way that the agent does not see */
 	_Atomic uint32_t exited;
+	/* Mode 0: address in the program of struct spool_live, where its live samples are; 0: not known */
+	uint64_t live_where;
+	/* Address in the program of a pointer to the first of a list of parts of the agent's memory, each of
+	 * writer_bytes, with a pointer to the next at writer_older. They have registers of the program. */
+	uint64_t writers_where;
+	uint32_t writer_older, writer_bytes;
 
 	_Alignas(64) _Atomic uint32_t control_generation; /* (c) add 1 after a change below */
 	_Atomic uint32_t control_enabled;		  /* (c) 0 dormant, 1 sampling */
@@ -143,6 +149,10 @@ struct spool_header {
 	/* (c) CLOCK_MONOTONIC up to which everything is in the trace that the recorder writes while
 	 * the program runs. 0: the recorder does not read the spool yet. */
 	_Atomic uint64_t written_until_ns;
+	/* (c) Pictures of the heap: how many somebody has asked the recorder for, and how many of these it
+	 * has taken, or has failed to take: heap_text says why. */
+	_Atomic uint32_t heaps_asked;
+	_Atomic uint32_t heaps_done;
 
 	_Alignas(64) _Atomic uint32_t state; /* (a) enum spool_state */
 	_Atomic uint32_t off_reason;	     /* (a) enum spool_off_reason */
@@ -190,6 +200,21 @@ struct spool_header {
 	_Alignas(64) _Atomic uint64_t recycled_tail; /* (a) */
 	_Alignas(64) _Atomic uint64_t claims;	     /* (a) gives packets their sequence */
 	_Alignas(64) _Atomic uint32_t recycled[SPOOL_RECYCLED];
+
+	/* (c) set before heaps_done: why there is no picture, ended by a zero when shorter; "" : there is */
+	_Alignas(64) char heap_text[512];
+};
+
+/* In the program's memory, for who reads it from outside. */
+struct spool_live {
+	uint64_t table;	      /* address of the entries */
+	uint64_t entries;     /* many of them free */
+	uint64_t entry_bytes; /* of which an entry begins with a struct spool_live_entry */
+};
+
+struct spool_live_entry {
+	uint64_t turned; /* the complement of the block's address; 0: free */
+	uint64_t id;	 /* of its sample */
 };
 
 /* The first 64 bytes of each packet. Its body of `used` bytes follows. */

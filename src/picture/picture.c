@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/array.h"
+#include "picture/own_memory.h"
 #include "picture/thread_roots.h"
 
 #define TRIES_MOST	    5u
@@ -185,6 +186,7 @@ static bool find_holders(struct making *k)
 		    loaded_modules_find(&k->modules, &k->source, &k->wishes->files, p->names) &&
 		    thread_roots_find(&p->holders, &k->source, &k->modules, p->names, functions) &&
 		    holder_list_variables(&p->holders, &k->modules, p->names) &&
+		    own_memory_claim(&p->holders, &k->source, &k->modules) &&
 		    holder_list_finish(&p->holders, &k->source, &k->modules, p->names) &&
 		    find_types(p, &k->modules);
 
@@ -233,12 +235,14 @@ static bool make(struct making *k, bool *again)
 
 	memcpy(p->program, s->program, sizeof(p->program));
 	p->how = s->freeze.how;
+	p->frozen_ns = s->freeze.frozen_ns;
 	p->stopped_ns = s->freeze.stopped_ns;
 	p->threads = s->threads;
 	p->unstopped = s->freeze.unstopped;
 	memcpy(p->why_no_copy, s->freeze.why_no_copy, sizeof(p->why_no_copy));
 	p->names = demangle_new();
-	good = p->names && find_holders(k);
+	good = p->names && (!k->wishes->look || k->wishes->look(k->wishes->context, s)) &&
+	       find_holders(k);
 	if (good) {
 		p->libc_version = k->modules.libc_version;
 		note_anonymous(p, &p->holders);

@@ -25,6 +25,8 @@ struct picture_wishes {
 	bool waste;		  /* look for it: graph.waste */
 	/* Called now and then; done: 0 to 1. False: give up. May be NULL. */
 	bool (*progress)(void *context, const char *what, double done);
+	/* Called once the memory can be read, before it is; false: give up, for want of memory. May be NULL. */
+	bool (*look)(void *context, struct memory_source *source);
 	void *context;
 };
 
@@ -33,6 +35,7 @@ struct picture {
 	char program[64];
 	unsigned int libc_version;
 	enum frozen_how how;
+	int64_t frozen_ns; /* CLOCK_MONOTONIC while it was stopped; 0: it was not */
 	int64_t stopped_ns;
 	size_t threads, unstopped;
 	char why_no_copy[FREEZE_WHY];

@@ -72,8 +72,8 @@ static uint32_t series_of_holder(struct heap_growth *g, const struct picture *p,
 	s->holder.name = keep(g, h->name);
 	s->holder.module = keep(g, h->module);
 	s->holder.thread = keep(g, h->thread);
-	s->name = keep(g, heap_holder_text(text, sizeof(text), p, holder));
-	s->where = keep(g, heap_holder_where(text, sizeof(text), p, holder));
+	s->name = keep(g, holder_text(text, sizeof(text), &p->holders.holder[holder]));
+	s->where = keep(g, holder_where(text, sizeof(text), &p->holders.holder[holder]));
 	if (!s->holder.name || !s->holder.module || !s->holder.thread || !s->name || !s->where)
 		return INTERNER_NONE;
 	return number;

@@ -41,7 +41,7 @@ void heap_json_holder(struct json *j, const struct holder *h)
 	char name[HEAP_NAME_TEXT];
 
 	json_text(j, "kind", heap_holder_kind_word(h->kind));
-	json_text(j, "holder", heap_text_of_holder(name, sizeof(name), h));
+	json_text(j, "holder", holder_text(name, sizeof(name), h));
 	json_text_or_null(j, "name", h->name);
 	json_text_or_null(j, "module", h->module);
 	json_unsigned_or_null(j, "tid", h->tid != 0, (uint64_t)h->tid);

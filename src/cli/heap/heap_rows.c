@@ -10,8 +10,6 @@
 #include "answer/text_format.h"
 #include "base/array.h"
 
-#define SHARERS_SHOWN 3u
-
 /* ---- rows ---- */
 
 static int compare_rows(const void *a, const void *b)
@@ -197,87 +195,13 @@ const char *heap_holder_kind_word(enum holder_kind kind)
 	return "";
 }
 
-char *heap_holder_text(char *buffer, size_t size, const struct picture *p, uint32_t holder)
-{
-	return heap_text_of_holder(buffer, size, &p->holders.holder[holder]);
-}
-
-char *heap_holder_where(char *buffer, size_t size, const struct picture *p, uint32_t holder)
-{
-	return heap_where_of_holder(buffer, size, &p->holders.holder[holder]);
-}
-
-char *heap_text_of_holder(char *buffer, size_t size, const struct holder *h)
-{
-	switch (h->kind) {
-	case HOLDER_VARIABLE:
-	case HOLDER_THREAD_LOCAL:
-		return text_format(buffer, size, "%s", h->name);
-	case HOLDER_UNNAMED:
-		return text_format(buffer, size, "variables of %s", h->module);
-	case HOLDER_STACK:
-		return text_format(buffer, size, "stack of '%s' %d", h->thread, (int)h->tid);
-	case HOLDER_REGISTERS:
-		return text_format(buffer, size, "registers of '%s' %d", h->thread, (int)h->tid);
-	case HOLDER_THREAD:
-		return text_format(buffer, size, "thread '%s' %d", h->thread, (int)h->tid);
-	case HOLDER_MAPPING:
-		return text_format(buffer, size, "%s", h->name);
-	}
-	return text_format(buffer, size, "?");
-}
-
-char *heap_where_of_holder(char *buffer, size_t size, const struct holder *h)
-{
-	switch (h->kind) {
-	case HOLDER_VARIABLE:
-		return text_format(buffer, size, "%s", h->module);
-	case HOLDER_THREAD_LOCAL:
-		return text_format(buffer, size, "%s, thread '%s' %d", h->module, h->thread,
-				   (int)h->tid);
-	case HOLDER_UNNAMED:
-		return text_format(buffer, size, "no symbol names them");
-	case HOLDER_STACK:
-		return text_format(buffer, size, "%s%s", *h->name ? h->name : "?",
-				   *h->name ? "()" : "");
-	case HOLDER_REGISTERS:
-	case HOLDER_MAPPING:
-		break;
-	case HOLDER_THREAD:
-		return text_format(buffer, size, "what libc keeps of it");
-	}
-	return text_format(buffer, size, "%s", "");
-}
-
-static char *shared_text(char *buffer, size_t size, const struct picture *p, uint64_t holders)
-{
-	unsigned int shown = 0, others = holders & HEAP_OTHER_SHARERS ? 1 : 0;
-
-	text_format(buffer, size, "%s", "");
-	for (unsigned int i = 0; i < p->shared.sharers; i++) {
-		char name[HEAP_NAME_TEXT];
-
-		if (!(holders >> i & 1))
-			continue;
-		if (shown == SHARERS_SHOWN) {
-			others++;
-			continue;
-		}
-		heap_holder_text(name, sizeof(name), p, p->shared.sharer[i]);
-		text_append(buffer, size, "%s%s", shown++ ? ", " : "", name);
-	}
-	if (others)
-		return text_append(buffer, size, " and %u more, together", others);
-	return text_append(buffer, size, ", together");
-}
-
 char *heap_row_text(char *buffer, size_t size, const struct picture *p, const struct heap_row *row)
 {
 	switch (row->kind) {
 	case HEAP_ROW_HOLDER:
-		return heap_holder_text(buffer, size, p, row->holder);
+		return holder_text(buffer, size, &p->holders.holder[row->holder]);
 	case HEAP_ROW_SHARED:
-		return shared_text(buffer, size, p, p->shared.group[row->group].holders);
+		return holders_text(buffer, size, p, p->shared.group[row->group].holders);
 	case HEAP_ROW_LOST:
 		break;
 	}

@@ -3,7 +3,7 @@
 #ifndef MAYFLY_HEAP_ROWS_H
 #define MAYFLY_HEAP_ROWS_H
 
-#include "picture/picture.h"
+#include "picture/holder_text.h"
 
 enum heap_row_kind { HEAP_ROW_HOLDER, HEAP_ROW_SHARED, HEAP_ROW_LOST };
 
@@ -26,13 +26,7 @@ bool heap_rows_make(struct heap_rows *rows, const struct picture *p, size_t most
 void heap_rows_free(struct heap_rows *rows);
 
 /* Texts into a caller's buffer, which they return. */
-#define HEAP_NAME_TEXT 1024
-char *heap_holder_text(char *buffer, size_t size, const struct picture *p, uint32_t holder);
-/* "a variable of orderd" */
-char *heap_holder_where(char *buffer, size_t size, const struct picture *p, uint32_t holder);
-/* The same of a holder that is in no picture any more. */
-char *heap_text_of_holder(char *buffer, size_t size, const struct holder *h);
-char *heap_where_of_holder(char *buffer, size_t size, const struct holder *h);
+#define HEAP_NAME_TEXT HOLDER_TEXT
 /* "g_a, g_b and 2 others together" */
 char *heap_row_text(char *buffer, size_t size, const struct picture *p, const struct heap_row *row);
 /* "Session", "48-byte blocks" */

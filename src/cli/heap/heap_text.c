@@ -56,7 +56,7 @@ static void describe(char *buffer, size_t size, const struct picture *p, const s
 		return;
 	}
 	h = &p->holders.holder[row->holder];
-	heap_holder_where(where, sizeof(where), p, row->holder);
+	holder_where(where, sizeof(where), &p->holders.holder[row->holder]);
 	switch (h->kind) {
 	case HOLDER_VARIABLE:
 		text_format(buffer, size, "%s, a variable of %s", name, h->module);
@@ -152,7 +152,7 @@ static bool put_row(struct table *t, const struct picture *p, const struct heap_
 
 	heap_row_text(name, sizeof(name), p, row);
 	if (row->kind == HEAP_ROW_HOLDER)
-		heap_holder_where(where, sizeof(where), p, row->holder);
+		holder_where(where, sizeof(where), &p->holders.holder[row->holder]);
 	return put_name(t, view, name, NAME_COLUMNS) && put_name(t, view, where, WHERE_COLUMNS) &&
 	       put_figures(t, p, &row->total) &&
 	       table_cell(t, heap_through_text(through, sizeof(through), p, row));
@@ -205,7 +205,7 @@ static bool put_kind(struct table *t, const struct picture *p, const struct heap
 	else if (top == p->holders.count)
 		text_format(holder, sizeof(holder), "nothing");
 	else
-		heap_holder_text(holder, sizeof(holder), p, top);
+		holder_text(holder, sizeof(holder), &p->holders.holder[top]);
 	return put_name(t, view, name, NAME_COLUMNS) && put_figures(t, p, &sum->own) &&
 	       table_cell(t, lost) && table_cell(t, holder);
 }

@@ -115,7 +115,7 @@ static bool put_row(struct table *t, const struct picture *p, const struct heap_
 	else
 		heap_kind_text(name, sizeof(name), p, row->kind, NULL);
 	if (row->holder && row->holder->kind == HEAP_ROW_HOLDER)
-		heap_holder_where(where, sizeof(where), p, row->holder->holder);
+		holder_where(where, sizeof(where), &p->holders.holder[row->holder->holder]);
 	if (e.bytes.high > 0) {
 		text_figure_value(copies, sizeof(copies), &e.bytes, e.samples);
 		text_figure_error(error, sizeof(error), view->out.utf8, &e.bytes, e.samples);
