@@ -16,6 +16,28 @@
 #include "fuzz_repair.h"
 
 /* What the tables have. */
+static void look_at_picture(const struct mayfly_trace *t)
+{
+	const struct mayfly_picture *p = mayfly_trace_picture(t);
+	size_t sum = 0;
+	volatile size_t sink;
+
+	for (size_t i = 0; p && i < p->holders; i++)
+		sum += strlen(p->holder[i].name) + strlen(p->holder[i].place);
+	for (size_t i = 0; p && i < p->types; i++)
+		sum += strlen(p->type[i]);
+	for (size_t i = 0; p && i < p->count; i++) {
+		const struct mayfly_held *h = &p->held[i];
+
+		if ((i && h->number <= h[-1].number) ||
+		    (h->holder >= p->holders && h->holder != UINT32_MAX) ||
+		    (h->type >= p->types && h->type != UINT32_MAX))
+			abort();
+	}
+	sink = sum;
+	(void)sink;
+}
+
 static void look(const struct mayfly_trace *t)
 {
 	const struct mayfly_info *info = mayfly_trace_info(t);
@@ -71,6 +93,7 @@ static void look(const struct mayfly_trace *t)
 			sum += strlen(r->mapping[k].name);
 		}
 	}
+	look_at_picture(t);
 	for (size_t i = 1; i < info->nodes; i++)
 		if (mayfly_trace_node(t, i).parent >= i ||
 		    mayfly_trace_node(t, i).frame >= info->frames)
@@ -188,6 +211,14 @@ static void ask(const struct mayfly_trace *t)
 			mayfly_result_free(result);
 		if (mayfly_survival_run(t, &query, &survival) == 0)
 			mayfly_survival_free(survival);
+	}
+	for (int by = MAYFLY_BY_FUNCTION; by <= MAYFLY_BY_TYPE; by++) {
+		mayfly_query_defaults(&query);
+		query.by = (enum mayfly_by)by;
+		query.metric = MAYFLY_IN_PICTURE;
+		query.holding = (enum mayfly_holding)(by % 3);
+		if (mayfly_query_run(t, &query, &result) == 0)
+			mayfly_result_free(result);
 	}
 	mayfly_query_defaults(&query);
 	if (mayfly_spans_run(t, &query, &spans) == 0)

@@ -27,6 +27,7 @@ struct history {
 	size_t blocks, room;
 	struct history_track *track; /* likewise */
 	size_t tracks, track_room;
+	const struct mayfly_picture *picture; /* NULL: none; written behind all events */
 };
 
 struct history_event {
@@ -128,6 +129,8 @@ static inline int history_put(const struct history *h, struct trace_writer *w, s
 	}
 	if (!error)
 		error = history_put_tracks(h, w, &track, INT64_MAX);
+	if (!error && h->picture)
+		error = trace_writer_picture(w, h->picture);
 	free(serial);
 	free(event);
 	return error;

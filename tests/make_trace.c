@@ -15,6 +15,7 @@
  *	inherited, inherited-exact, inherited-snapshots	 of a forked child: see tell_inherited()
  *	events	 the blocks of `sampled`, with track events, labels and pools: see tell_events()
  *	exact-events, snapshot-events	 likewise
+ *	picture, exact-picture	 the blocks of `sampled` and `exact`, with a picture of the heap
  */
 #include "history.h"
 
@@ -446,12 +447,55 @@ static void tell_events(void)
 	r->info.dropped_events = 3;
 }
 
+#define PICTURE_NS (1500 * MS)
+
+/* Each holder, and none, has some of the blocks that were live; each type, and none, some of these. */
+static void take_picture(struct mayfly_picture *p)
+{
+	static const struct mayfly_holder holder[] = {
+	    {MAYFLY_HOLDER_LOST, "nothing: lost", "", 0, 4096, 3},
+	    {MAYFLY_HOLDER_LOST_BY, "nothing: lost with others", "", 0, 160, 5},
+	    {MAYFLY_HOLDER_VARIABLE, "g_sessions", "demo", 0, 1 << 20, 1000},
+	    {MAYFLY_HOLDER_STACK, "stack of 'worker' 43", "drain()", 43, 77, 1},
+	    {MAYFLY_HOLDER_TOGETHER, "g_a, g_b, together", "", 0, 500, 2},
+	    {MAYFLY_HOLDER_VARIABLE, "unused\x01", "demo", 0, 0, 0},
+	};
+	static const char *const type[] = {"Session", "std::list<int>"};
+	struct mayfly_held *held = calloc(history.blocks + 1, sizeof(*held));
+	size_t holders = sizeof(holder) / sizeof(*holder), types = sizeof(type) / sizeof(*type);
+
+	if (!held)
+		abort();
+	*p = (struct mayfly_picture){.time_ns = PICTURE_NS,
+				     .stopped_ns = 21 * MS,
+				     .how = MAYFLY_PICTURE_STOPPED,
+				     .bytes = 123456789,
+				     .blocks = 4321,
+				     .holders = holders,
+				     .holder = holder,
+				     .types = types,
+				     .type = type,
+				     .held = held};
+	for (size_t i = 0; i < history.blocks; i++) {
+		const struct history_block *b = &history.block[i];
+		size_t k = p->count;
+
+		if (b->time_ns > PICTURE_NS || b->free_ns <= PICTURE_NS)
+			continue;
+		held[p->count++] = (struct mayfly_held){
+		    i, k % holders ? (uint32_t)(k % holders - 1) : UINT32_MAX,
+		    k % 3 ? (uint32_t)(k % 3 - 1) : UINT32_MAX, (uint32_t)(k % 7)};
+	}
+	history.picture = p;
+}
+
 static const struct kind {
 	const char *name;
 	void (*tell)(void);
 	bool exact;
 	int64_t snapshot_ns;
 	size_t flush;
+	bool picture;
 } kinds[] = {
     {"sampled", tell, false, 0, 0},
     {"exact", tell, true, 0, 0},
@@ -469,11 +513,14 @@ static const struct kind {
     {"events", tell_events, false, 0, 0},
     {"exact-events", tell_events, true, 0, 0},
     {"snapshot-events", tell_events, true, 500 * MS, 0},
+    {"picture", tell, false, 0, 0, .picture = true},
+    {"exact-picture", tell, true, 0, 40, .picture = true},
 };
 
 int main(int argc, char **argv)
 {
 	const struct kind *kind = NULL;
+	struct mayfly_picture picture = {0};
 	int status;
 
 	for (size_t i = 0; argc == 3 && i < sizeof(kinds) / sizeof(*kinds); i++)
@@ -483,7 +530,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: make_trace "
 				"sampled|exact|strange|quotes|none|deep|groups|snapshots|"
 				"lossy|thinned|inherited|inherited-exact|inherited-snapshots|"
-				"events|exact-events|snapshot-events FILE\n");
+				"events|exact-events|snapshot-events|picture|exact-picture FILE\n");
 		return 2;
 	}
 	exact = kind->exact;
@@ -495,7 +542,10 @@ int main(int argc, char **argv)
 		kind->tell();
 	if (history.blocks)
 		qsort(history.block, history.blocks, sizeof(*history.block), compare_times);
+	if (kind->picture)
+		take_picture(&picture);
 	status = write_file(argv[2], kind->snapshot_ns, kind->flush);
+	free((void *)(uintptr_t)picture.held);
 	history_free(&history);
 	return status;
 }

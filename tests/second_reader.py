@@ -30,7 +30,7 @@ SPAN, INSTANT, COUNTER = 0, 1, 2
 BEGIN, END = 0, 1
 SIGNED, UNSIGNED, FLOAT, TEXT, FLOW = 0, 1, 2, 3, 4
 # Chunks without which a trace can be used (3.18), and what each of them changes here.
-SIDE = {"cntr": ["counter_names", "points"], "maps": ["mappings"], "frag": ["fragments"], "errs": [],
+SIDE = {"cntr": ["counter_names", "points"], "maps": ["mappings"], "frag": ["fragments"], "errs": [], "heap": ["picture"],
         "prom": ["promotions"], "text": ["texts"], "type": ["types"], "labl": ["label_sets"],
         "trak": ["tracks"], "indx": ["index"], "POOL": [], "SUMS": ["parts", "tells_inherited"],
         "NAME": ["modules", "threads", "frames", "has_names", "next_reference"]}
@@ -295,7 +295,7 @@ class Trace:
         self.parts = []
         self.texts, self.types, self.label_sets, self.tracks = [b""], [], [[]], []
         self.counter_names, self.points, self.fragments = [], {}, {}
-        self.mappings = {}
+        self.mappings, self.picture = {}, None
         self.index, self.index_offset = None, None
         self.bad = []  # (type, offset) of chunks that were left out
         self.read_chunks()
@@ -851,6 +851,26 @@ class Trace:
         self.mappings[kind] = {"time_ns": time * unit, "resident": resident, "rows": [
             (k, start, size, amount, texts[n])
             for k, start, size, amount, n in zip(kinds, starts, sizes, amounts, numbers)]}
+
+    # ---- the picture of the heap (3.19) ----
+
+    def read_heap(self, at):
+        unit, time, how, stopped, blocks, size, texts, holders, types, rows = at.numbers("usuuuuuuuu")
+        c = Columns(at, {1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23})
+        texts = [b""] + (split_texts(c.bytes(1), texts) if texts else [])
+
+        def named(column, count):
+            numbers = c.numbers(column, count)
+            need(all(n < len(texts) for n in numbers), "text of the picture")
+            return [texts[n] for n in numbers]
+
+        held = list(zip(ascending(iter(c.numbers(17, rows)), rows),
+                        *(c.numbers(i, rows) for i in (19, 21, 23))))
+        need(all(holder <= holders and kind <= types for _, holder, _, kind in held), "holder or type of a block")
+        self.picture = {"time_ns": time * unit, "how": min(how, 2), "stopped_ns": stopped * unit, "blocks": blocks,
+                        "bytes": size, "types": named(15, types), "held": held,
+                        "holders": list(zip((min(k, 9) for k in c.numbers(3, holders)), named(5, holders),
+                                            named(7, holders), *(c.numbers(i, holders) for i in (9, 11, 13))))}
 
     # ---- track events and labels (3.12, 3.13) ----
 

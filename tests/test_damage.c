@@ -403,9 +403,10 @@ static void put_figures(const struct mayfly_trace *t, bool names, struct bytes *
 /* Whether a reader answers everything else without such a chunk: the list in doc/FORMAT.md, 3.18. */
 static bool can_do_without(const struct file *f, uint32_t type)
 {
-	static const uint32_t types[] = {
-	    TRACE_COUNTERS, TRACE_MAPPINGS,    TRACE_FRAGMENTS, TRACE_ERRORS, TRACE_PROMOTIONS,
-	    TRACE_TEXTS,    TRACE_TRACK_TYPES, TRACE_LABELS,	TRACE_TRACK,  TRACE_INDEX};
+	static const uint32_t types[] = {TRACE_COUNTERS,    TRACE_MAPPINGS,   TRACE_FRAGMENTS,
+					 TRACE_ERRORS,	    TRACE_PROMOTIONS, TRACE_TEXTS,
+					 TRACE_TRACK_TYPES, TRACE_LABELS,     TRACE_TRACK,
+					 TRACE_INDEX,	    TRACE_PICTURE};
 
 	for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++)
 		if (types[i] == type)
@@ -476,11 +477,11 @@ static void check_one(const struct file *f, size_t chunk, enum damage how)
 
 static void each_chunk_costs_itself(void)
 {
-	bool seen[13] = {false};
-	static const uint32_t types[13] = {
+	bool seen[14] = {false};
+	static const uint32_t types[14] = {
 	    TRACE_COUNTERS, TRACE_MAPPINGS,    TRACE_FRAGMENTS, TRACE_ERRORS, TRACE_PROMOTIONS,
 	    TRACE_TEXTS,    TRACE_TRACK_TYPES, TRACE_LABELS,	TRACE_TRACK,  TRACE_INDEX,
-	    TRACE_SUMS,	    TRACE_NAMES,       TRACE_EVENTS};
+	    TRACE_SUMS,	    TRACE_NAMES,       TRACE_EVENTS,	TRACE_PICTURE};
 
 	random_state = 31;
 	load_stored();
@@ -488,13 +489,13 @@ static void each_chunk_costs_itself(void)
 	make_estimated();
 	for (size_t i = 0; i < file_count; i++)
 		for (size_t chunk = 0; chunk < files[i].chunks; chunk++) {
-			for (size_t k = 0; k < 13; k++)
+			for (size_t k = 0; k < 14; k++)
 				seen[k] |= types[k] == type_at(&files[i], chunk);
 			for (int how = 0; how < DAMAGES; how++)
 				for (size_t k = 0; k < MUTATIONS; k++)
 					check_one(&files[i], chunk, (enum damage)how);
 		}
-	for (size_t k = 0; k < 13; k++)
+	for (size_t k = 0; k < 14; k++)
 		CHECK(seen[k], "no trace has %.4s", (const char *)&types[k]);
 }
 

@@ -92,6 +92,8 @@ def readers_agree(path):
         compare_fragments(trace, path)
     if trace.mappings:
         compare_mappings(trace, path)
+    if trace.picture:
+        compare_picture(trace, path)
 
 
 def compare_places(trace, path):
@@ -128,6 +130,33 @@ def compare_fragments(trace, path):
             same(sum(row[column] for row in mine["rows"]), sum(row[fact] for row in rows),
                  "sum of %s of %s" % (fact, path))
 
+
+def compare_picture(trace, path):
+    """Bytes and blocks by holder, and by type, without errors: the blocks' own sizes, of exact traces."""
+    picture = trace.picture
+    mine = {}
+    for number, holder, _, _ in picture["held"]:
+        key = picture["holders"][holder - 1] if holder else None
+        row = mine.setdefault(key, [0, 0])
+        row[0] += 1
+        row[1] += trace.allocs[number].size
+    report = json.loads(run([MAYFLY, "report", "--by", "holder", "--heap", "all", "--json", "--top", "0", path]).out)
+    same(report["time_ns"], picture["time_ns"], "moment of the picture in " + path)
+    theirs = {None if row["holder"] is None else
+              (KINDS.index(row["kind"]), row["holder"].encode(), (row["place"] or "").encode(), row["tid"] or 0,
+               row["retained_bytes"], row["retained_blocks"]): row["self"] for row in report["rows"]}
+    same(sorted(map(str, theirs)), sorted(map(str, mine)), "holders in " + path)
+    if trace.info["mode"] == second_reader.EXACT:
+        for key, row in theirs.items():
+            same([row["blocks"]["estimate"], row["bytes"]["estimate"]], mine[key], "%s in %s" % (key, path))
+    else:
+        for key, row in theirs.items():
+            same(row["samples"], mine[key][0], "%s in %s" % (key, path))
+
+
+# Kinds of holders, by their numbers.
+KINDS = ["lost", "lost with others", "several", "variable", "thread-local", "variables without names", "stack",
+         "registers", "thread", "mapping"]
 
 # The parts of --rss, and their kinds of mappings. What looks like an arena or a stack may be neither.
 PARTS = {("heap",): (0,), ("anonymous", "arenas", "allocator", "stacks"): (1, 2, 3),

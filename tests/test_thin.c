@@ -401,6 +401,54 @@ static void compare_thinned(const struct mayfly_trace *old, const struct mayfly_
 	mayfly_cursor_close(b);
 }
 
+/* The blocks that stay have their holders, by their new numbers. */
+static void compare_pictures(const struct mayfly_trace *old, const struct mayfly_trace *thin,
+			     const struct thin_map *map)
+{
+	const struct mayfly_picture *a = mayfly_trace_picture(old), *b = mayfly_trace_picture(thin);
+	size_t kept = 0;
+
+	CHECK(a && b && b->holders == a->holders && b->types == a->types);
+	CHECK(!strcmp(b->holder[1].name, "g_all") && b->holder[1].bytes == 4711);
+	CHECK(b->time_ns == a->time_ns && b->blocks == a->blocks);
+	for (size_t i = 0; i < a->count; i++) {
+		uint64_t number = thin_map_serial(map, a->held[i].number);
+
+		if (number == TRACE_THINNED)
+			continue;
+		CHECK(kept < b->count && b->held[kept].number == number);
+		CHECK(b->held[kept].holder == a->held[i].holder &&
+		      b->held[kept].steps == a->held[i].steps &&
+		      b->held[kept].type == a->held[i].type);
+		kept++;
+	}
+	CHECK(kept == b->count && kept && kept < a->count);
+}
+
+/* Each block of the history has a holder, or none. */
+static void add_picture(struct history *h, struct mayfly_picture *p)
+{
+	static const struct mayfly_holder holder[] = {
+	    {MAYFLY_HOLDER_LOST, "nothing: lost", "", 0, 1, 1},
+	    {MAYFLY_HOLDER_VARIABLE, "g_all", "demo", 0, 4711, 3}};
+	static const char *const type[] = {"Session"};
+	struct mayfly_held *held = calloc(h->blocks + 1, sizeof(*held));
+
+	CHECK(held);
+	for (size_t i = 0; held && i < h->blocks; i++)
+		held[i] = (struct mayfly_held){i, i % 3 < 2 ? (uint32_t)(i % 3) : UINT32_MAX,
+					       i % 2 ? 0 : UINT32_MAX, (uint32_t)(i % 5)};
+	*p = (struct mayfly_picture){.time_ns = 1000000,
+				     .blocks = 5,
+				     .holders = 2,
+				     .holder = holder,
+				     .types = 1,
+				     .type = type,
+				     .count = h->blocks,
+				     .held = held};
+	h->picture = p;
+}
+
 /* Thins the trace of `bytes`; *result is that with one more block and a free of an old one. */
 static void thin_trace(const struct history *h, const uint8_t *bytes, size_t size, uint32_t log2,
 		       uint64_t seed, struct trace_buffer *result)
@@ -422,6 +470,7 @@ static void thin_trace(const struct history *h, const uint8_t *bytes, size_t siz
 	      mayfly_trace_info(thin)->nodes < mayfly_trace_info(old)->nodes + 1);
 	compare_thinned(old, thin, map, log2, seed);
 	compare_tracks(old, thin, map);
+	compare_pictures(old, thin, map);
 	thin_map_free(map);
 	trace_writer_free_all(w);
 	/* Again, and the history goes on. */
@@ -444,10 +493,13 @@ static void traces_are_thinned(void)
 		struct history h = make_history(mode);
 		const struct trace_writer_options options = {.mode = mode, .level = 1};
 		struct trace_buffer once = {0}, twice = {0};
+		struct mayfly_picture picture;
 		uint8_t *bytes;
 		size_t size;
 
+		add_picture(&h, &picture);
 		CHECK(history_write(&h, &options, 900, &bytes, &size) == 0);
+		free((void *)(uintptr_t)picture.held);
 		thin_trace(&h, bytes, size, 12, 1, &once);
 		thin_trace(&h, once.bytes, once.used, 14, 2, &twice);
 		CHECK(twice.used < once.used && once.used < size);

@@ -322,6 +322,58 @@ struct mayfly_residency {
 const struct mayfly_residency *mayfly_trace_residency(const struct mayfly_trace *trace,
 						      bool at_end);
 
+/* ---- the picture of the heap: who held which block at a moment ---- */
+
+enum mayfly_holder_kind {
+	MAYFLY_HOLDER_LOST = 0,	    /* nobody: no pointer to the block was left */
+	MAYFLY_HOLDER_LOST_BY = 1,  /* nobody: only lost blocks led to it */
+	MAYFLY_HOLDER_TOGETHER = 2, /* several holders, none of them alone */
+	MAYFLY_HOLDER_VARIABLE = 3,
+	MAYFLY_HOLDER_THREAD_LOCAL = 4,
+	MAYFLY_HOLDER_UNNAMED = 5,   /* variables of a module that no symbol names */
+	MAYFLY_HOLDER_STACK = 6,     /* of a function of a thread */
+	MAYFLY_HOLDER_REGISTERS = 7, /* of a thread */
+	MAYFLY_HOLDER_THREAD = 8,    /* what the C library keeps of a thread */
+	MAYFLY_HOLDER_MAPPING = 9,   /* other memory */
+	MAYFLY_HOLDER_KINDS
+};
+
+struct mayfly_holder {
+	enum mayfly_holder_kind kind;
+	const char *name;	/* "g_sessions", "stack of 'worker' 2099" */
+	const char *place;	/* its module or function: "orderd", "drain()"; "": none */
+	uint32_t tid;		/* 0: of no thread */
+	uint64_t bytes, blocks; /* that would have been freed with it, recorded or not */
+};
+
+struct mayfly_held {
+	uint64_t number; /* of the block: struct mayfly_event */
+	uint32_t holder; /* index; UINT32_MAX: the heap had no block at its address */
+	uint32_t type;	 /* index; UINT32_MAX: not known */
+	uint32_t
+	    steps; /* blocks that every way from the holder to it passes, with it; 0: no holder */
+};
+
+enum mayfly_picture_how {
+	MAYFLY_PICTURE_COPY = 0,    /* of a copy of the process */
+	MAYFLY_PICTURE_STOPPED = 1, /* while the process was stopped */
+	MAYFLY_PICTURE_RUNNING = 2, /* while it ran: approximate */
+};
+
+struct mayfly_picture {
+	int64_t time_ns, stopped_ns; /* the moment; how long the program was stopped for it */
+	enum mayfly_picture_how how;
+	uint64_t bytes, blocks; /* of malloc, recorded or not, by malloc_usable_size() */
+	size_t holders, types;
+	const struct mayfly_holder *holder;
+	const char *const *type;
+	size_t count;			/* the recorded blocks that were live */
+	const struct mayfly_held *held; /* by number */
+};
+
+/* The last one; NULL: the trace has none. */
+const struct mayfly_picture *mayfly_trace_picture(const struct mayfly_trace *trace);
+
 /* ---- events, in time order ---- */
 
 enum mayfly_event_kind {
@@ -501,10 +553,12 @@ struct mayfly_estimate {
 enum mayfly_metric {
 	MAYFLY_LIVE, /* live at query.at */
 	MAYFLY_PEAK, /* live when live bytes were at their peak (doc/INTERNALS.md, "The peak") */
-	MAYFLY_ALLOCATED, /* allocated in [from, to) */
-	MAYFLY_LEAKED,	  /* allocated in [from, to), or inherited at 0, and never freed */
-	MAYFLY_TEMPORARY, /* allocated in [from, to), with MAYFLY_FLAG_TEMPORARY when freed */
-	MAYFLY_SURVIVED,  /* allocated in [from, to) and still live at `to` */
+	MAYFLY_ALLOCATED,  /* allocated in [from, to) */
+	MAYFLY_LEAKED,	   /* allocated in [from, to), or inherited at 0, and never freed */
+	MAYFLY_TEMPORARY,  /* allocated in [from, to), with MAYFLY_FLAG_TEMPORARY when freed */
+	MAYFLY_SURVIVED,   /* allocated in [from, to) and still live at `to` */
+	MAYFLY_IN_PICTURE, /* allocated in [from, to) and live when the heap's picture was taken;
+			      MAYFLY_E_ABSENT: there is none */
 };
 
 enum mayfly_by {
@@ -522,6 +576,10 @@ enum mayfly_by {
 			      whole set when that is NULL; "": no label. Not for snapshots */
 	MAYFLY_BY_THREADS, /* pairs: allocating and freeing thread; MAYFLY_E_TOO_LARGE when a trace
 			      has thousands of threads */
+	/* Of IN_PICTURE alone. */
+	MAYFLY_BY_HOLDER, /* row.low: the holder's index; their number: the heap had no such block;
+			     row.function, file: its name and its place */
+	MAYFLY_BY_TYPE,	  /* row.function; "": not known, and row.low/high are those of BY_SIZE */
 };
 
 enum mayfly_sort { MAYFLY_SORT_SELF, MAYFLY_SORT_TOTAL };
@@ -546,6 +604,9 @@ struct mayfly_fold {
 			  const char *file, const char *module);
 	void *context;
 };
+
+/* IN_PICTURE: which blocks. What the heap did not have is neither lost nor held. */
+enum mayfly_holding { MAYFLY_LOST_OR_HELD, MAYFLY_ONLY_LOST, MAYFLY_ONLY_HELD };
 
 struct mayfly_query {
 	enum mayfly_metric metric;
@@ -574,7 +635,10 @@ struct mayfly_query {
 	/* BY_STACK: functions that call themselves, directly or through up to seven others, stand once
 	 * (mayfly_place.recursive), so that stacks that differ only in the depth are one row. */
 	bool fold_recursion;
-	uint64_t reserved[7]; /* 0 */
+	/* IN_PICTURE: keep blocks of holders, or of types, whose name matches; those without do not. */
+	struct mayfly_match holder, type;
+	enum mayfly_holding holding;
+	uint64_t reserved[2]; /* 0 */
 };
 
 /* All of the above set to "everything", metric PEAK, by FUNCTION, sort SELF. */

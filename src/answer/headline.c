@@ -200,6 +200,8 @@ static const char *moment_text(const struct mayfly_query *q)
 	case MAYFLY_TEMPORARY:
 	case MAYFLY_SURVIVED:
 		break;
+	case MAYFLY_IN_PICTURE:
+		return "When the picture was taken, ";
 	}
 	return "";
 }

@@ -181,6 +181,19 @@ static void put_function(struct json *j, const struct mayfly_row *row)
 	json_text_or_null(j, "module", row->module);
 }
 
+/* Null: the heap had no such block. */
+static void put_holder(struct json *j, const struct mayfly_picture *p, size_t index)
+{
+	const struct mayfly_holder *h = p && index < p->holders ? &p->holder[index] : NULL;
+
+	json_text_or_null(j, "holder", h ? h->name : "");
+	json_text_or_null(j, "kind", h ? holder_kind_word(h->kind) : "");
+	json_text_or_null(j, "place", h ? h->place : "");
+	json_unsigned_or_null(j, "tid", h && h->tid, h ? h->tid : 0);
+	json_unsigned_or_null(j, "retained_bytes", h != NULL, h ? h->bytes : 0);
+	json_unsigned_or_null(j, "retained_blocks", h != NULL, h ? h->blocks : 0);
+}
+
 void json_row_key(struct json *j, const struct mayfly_trace *trace, enum mayfly_by by,
 		  const struct mayfly_row *row)
 {
@@ -216,6 +229,14 @@ void json_row_key(struct json *j, const struct mayfly_trace *trace, enum mayfly_
 		break;
 	case MAYFLY_BY_HEAP:
 		json_text(j, "heap", heap_name((uint32_t)row->low));
+		break;
+	case MAYFLY_BY_HOLDER:
+		put_holder(j, mayfly_trace_picture(trace), (size_t)row->low);
+		break;
+	case MAYFLY_BY_TYPE:
+		json_text_or_null(j, "type", row->function);
+		if (!*row->function)
+			put_class(j, "size", "low", "high", row);
 		break;
 	}
 }

@@ -7,7 +7,7 @@
 #include "query/grouping.h"
 
 const char *const metric_names[] = {"live",	 "peak",     "allocated", "leaked",
-				    "temporary", "survived", NULL};
+				    "temporary", "survived", "picture",	  NULL};
 #define GROUPING_NAME(key, name, title, flags, absent) [MAYFLY_BY_##key] = name,
 const char *const by_names[GROUPING_COUNT + 1] = {GROUPINGS(GROUPING_NAME)};
 const char *const sort_names[] = {"self", "total", NULL};

@@ -143,6 +143,34 @@ const char *heap_name(uint32_t heap)
 	return name[heap < MAYFLY_HEAPS ? heap : 0];
 }
 
+const char *holder_kind_word(enum mayfly_holder_kind kind)
+{
+	switch (kind) {
+	case MAYFLY_HOLDER_LOST:
+		return "lost";
+	case MAYFLY_HOLDER_LOST_BY:
+		return "lost with others";
+	case MAYFLY_HOLDER_TOGETHER:
+		return "several";
+	case MAYFLY_HOLDER_VARIABLE:
+		return "variable";
+	case MAYFLY_HOLDER_THREAD_LOCAL:
+		return "thread-local";
+	case MAYFLY_HOLDER_UNNAMED:
+		return "variables without names";
+	case MAYFLY_HOLDER_STACK:
+		return "stack";
+	case MAYFLY_HOLDER_REGISTERS:
+		return "registers";
+	case MAYFLY_HOLDER_THREAD:
+		return "thread";
+	case MAYFLY_HOLDER_MAPPING:
+	case MAYFLY_HOLDER_KINDS:
+		break;
+	}
+	return "mapping";
+}
+
 /* ---- track events ---- */
 
 static bool has_own_text(const char *unit)

@@ -31,6 +31,7 @@ char *location_text(char *buffer, size_t size, const char *file, uint32_t line, 
 const char *path_base(const char *path);
 
 char *command_line(char *buffer, size_t size, const struct mayfly_info *info);
+const char *holder_kind_word(enum mayfly_holder_kind kind); /* for JSON */
 const char *heap_name(uint32_t heap); /* enum mayfly_heap; as options say it */
 /* "worker (4711)"; "domain 1" of a line that is no thread of the kernel */
 char *thread_name(char *buffer, size_t size, const struct mayfly_trace *trace, uint32_t index);

@@ -9,7 +9,7 @@
  *	group:  STRS MODS THRD FRMS TREE: rows that are new, and absent when there are none;
  *		NAME in one of them; text, type, labl: rows that are new; EVNT, and prom where
  *		OCaml blocks were promoted; trak where something happened beside the blocks; now and
- *		then SUMS, cntr, frag; POOL before the first block of a pool
+ *		then SUMS, cntr, frag; heap; POOL before the first block of a pool
  *	chunk:  u32 type, u32 stored bytes, u32 plain bytes (0: stored plainly), u32 CRC-32,
  *		then the bytes; plainly they are varints and columns as the type has them
  *	column: varint id, varint coding, varint length, that many bytes
@@ -47,6 +47,7 @@
 #define TRACE_FRAGMENTS	   TRACE_TYPE('f', 'r', 'a', 'g')
 #define TRACE_MAPPINGS	   TRACE_TYPE('m', 'a', 'p', 's')
 #define TRACE_ERRORS	   TRACE_TYPE('e', 'r', 'r', 's')
+#define TRACE_PICTURE	   TRACE_TYPE('h', 'e', 'a', 'p')
 #define TRACE_TEXTS	   TRACE_TYPE('t', 'e', 'x', 't')
 #define TRACE_TRACK_TYPES  TRACE_TYPE('t', 'y', 'p', 'e')
 #define TRACE_LABELS	   TRACE_TYPE('l', 'a', 'b', 'l')
@@ -164,6 +165,19 @@ enum trace_column {
 	COLUMN_CHOICE_BYTES = 15,
 	COLUMN_CHOICE_BLOCKS = 17,
 	COLUMN_CHOICE_STEP = 4,
+
+	COLUMN_PICTURE_TEXTS = 1, /* heap */
+	COLUMN_HOLDER_KIND = 3,
+	COLUMN_HOLDER_NAME = 5,
+	COLUMN_HOLDER_PLACE = 7,
+	COLUMN_HOLDER_TID = 9,
+	COLUMN_HOLDER_BYTES = 11,
+	COLUMN_HOLDER_BLOCKS = 13,
+	COLUMN_HELD_TYPE_NAME = 15,
+	COLUMN_HELD_NUMBER = 17,
+	COLUMN_HELD_HOLDER = 19,
+	COLUMN_HELD_STEPS = 21,
+	COLUMN_HELD_TYPE = 23,
 
 	COLUMN_EVENT_KIND = 1, /* EVNT */
 	COLUMN_EVENT_TIME = 3,

@@ -15,6 +15,7 @@ enum grouping_flags {
 	GROUPING_BY_NODE = 1u,
 	GROUPING_BY_FATE = 2u, /* rows depend on when, or by which thread, a block is freed */
 	GROUPING_SPARSE = 4u,  /* most slots (query.h) have no blocks */
+	GROUPING_PICTURE = 8u, /* only the heap's picture tells */
 };
 
 /* ROW(enum value, name on the command line, name in headings, flags, what a trace must have) */
@@ -31,7 +32,9 @@ enum grouping_flags {
 	    MAYFLY_ABSENT_THREADS | MAYFLY_ABSENT_LIFETIMES)                                       \
 	ROW(LABEL, "label", "label", 0, 0)                                                         \
 	ROW(THREADS, "threads", "threads that allocated and freed",                                \
-	    GROUPING_BY_FATE | GROUPING_SPARSE, MAYFLY_ABSENT_THREADS | MAYFLY_ABSENT_LIFETIMES)
+	    GROUPING_BY_FATE | GROUPING_SPARSE, MAYFLY_ABSENT_THREADS | MAYFLY_ABSENT_LIFETIMES)   \
+	ROW(HOLDER, "holder", "holder", GROUPING_PICTURE, 0)                                       \
+	ROW(TYPE, "type", "type", GROUPING_PICTURE, 0)
 
 #define GROUPING_ONE(...) +1
 enum { GROUPING_COUNT = 0 GROUPINGS(GROUPING_ONE) };

@@ -9,10 +9,19 @@
 
 /* ---- the question ---- */
 
+/* The picture knows nothing of frees. */
+static bool picture_fits(const struct mayfly_query *q)
+{
+	if (q->metric != MAYFLY_IN_PICTURE)
+		return !(grouping_of(q->by).flags & GROUPING_PICTURE) && !q->holder.matches &&
+		       !q->type.matches && q->holding == MAYFLY_LOST_OR_HELD;
+	return !query_by_fate(q->by) && q->min_lifetime_ns <= 0 && q->max_lifetime_ns == INT64_MAX;
+}
+
 static bool query_valid(const struct mayfly_query *q)
 {
-	return q->metric <= MAYFLY_SURVIVED && grouping_of(q->by).name &&
-	       q->sort <= MAYFLY_SORT_TOTAL;
+	return q->metric <= MAYFLY_IN_PICTURE && grouping_of(q->by).name &&
+	       q->sort <= MAYFLY_SORT_TOTAL && picture_fits(q);
 }
 
 void mayfly_query_defaults(struct mayfly_query *query)
@@ -40,6 +49,8 @@ static uint32_t metric_needs(const struct mayfly_query *q)
 		return MAYFLY_ABSENT_TEMPORARY;
 	case MAYFLY_LEAKED:
 		return MAYFLY_ABSENT_LIVE;
+	case MAYFLY_IN_PICTURE: /* a trace that has one lacks nothing for it */
+		return 0;
 	case MAYFLY_SURVIVED:
 	case MAYFLY_LIVE:
 		break;
@@ -86,7 +97,7 @@ bool query_choose(struct query_state *s, const struct mayfly_trace *trace,
 				  : s->info->interval_bytes;
 	query_text(s, ""); /* is number 0 */
 	return !s->error && query_filter_nodes(s) && query_filter_threads(s) &&
-	       query_prepare_threads(s) && query_prepare_labels(s);
+	       query_prepare_threads(s) && query_prepare_labels(s) && query_prepare_picture(s);
 }
 
 bool query_begin(struct query_state *s, const struct mayfly_trace *trace,
@@ -158,6 +169,8 @@ void query_end(struct query_state *s)
 	free(s->begins);
 	free(s->thread_kept);
 	free(s->label_kept);
+	free(s->holder_kept);
+	free(s->type_kept);
 	free(s->thread_row);
 	free(s->row_thread);
 	free(s->label_slot);

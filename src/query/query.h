@@ -5,6 +5,7 @@
  *	query_state.c	errors, memory, sums: used by all the following
  *	query_names.c	names, filters: which nodes of the tree and which threads count
  *	query_labels.c	sets of labels, as rows and as a filter
+ *	query_picture.c	holders and types, likewise
  *	peak.c		when the peak is, for sums of samples
  *	query_slots.c	the slot of a block: a node, a thread, or a class
  *	query_sums.c	the sums by slot
@@ -35,6 +36,7 @@
  *	by size, lifetime, heap			the number of the class
  *	by freeing thread, threads		the freeing thread, the pair of threads
  *	by label				all sets of labels with the same text
+ *	by holder, type				those of the heap's picture
  *
  * From the sums per node to rows:
  *
@@ -211,6 +213,11 @@ struct query_state {
 	/* by label: set -> slot, slot -> text */
 	uint32_t *label_slot, *label_text;
 	size_t label_slots;
+
+	/* The metric is IN_PICTURE; else NULL. Holders and types, and a last one for none: are theirs kept? */
+	const struct mayfly_picture *picture;
+	uint8_t *holder_kept, *type_kept;
+	size_t held; /* in picture->held: the block that counts now */
 
 	/* By thread -> number of its row; by row -> its first thread. */
 	uint32_t *thread_row, *row_thread;
@@ -446,6 +453,22 @@ static inline const struct frame_spots *query_node_frame(struct query_state *s, 
 /* Fills label_kept, and by label also label_slot and label_text. */
 bool query_prepare_labels(struct query_state *s);
 uint32_t query_label_slot(const struct query_state *s, uint32_t set);
+
+/* ---- query_picture.c ---- */
+
+/* Fills picture, holder_kept and type_kept. */
+bool query_prepare_picture(struct query_state *s);
+/* Whether the picture has the block, and the filters keep it. To be called by ascending number, before
+ * query_slot(). */
+bool query_pictured(struct query_state *s, uint64_t number);
+/* The slots of holders, and of types; behind these stand the classes of size, of blocks without a type. */
+size_t query_holder_slots(const struct query_state *s);
+size_t query_type_slots(const struct query_state *s);
+/* The block is the one that was asked for last; NONE: it has no type. */
+uint32_t query_holder_slot(const struct query_state *s);
+uint32_t query_type_slot(const struct query_state *s);
+/* The group of a holder or a type. */
+struct group query_picture_group(struct query_state *s, uint32_t slot);
 
 /* ---- query_slots.c ---- */
 

@@ -471,6 +471,8 @@ int64_t query_answer_time(const struct query_state *s)
 
 	if (query_at_peak(q))
 		return s->peak.best.time_ns;
+	if (s->picture)
+		return s->picture->time_ns;
 	if (q->metric == MAYFLY_LIVE && q->at_ns != MAYFLY_AT_END)
 		return query_rounded(s, q->at_ns);
 	if (q->metric != MAYFLY_LIVE && q->to_ns < s->info->duration_ns)

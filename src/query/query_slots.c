@@ -45,6 +45,10 @@ static size_t own_slots(const struct query_state *s)
 		return MAYFLY_HEAPS;
 	case MAYFLY_BY_LABEL:
 		return s->label_slots;
+	case MAYFLY_BY_HOLDER:
+		return query_holder_slots(s);
+	case MAYFLY_BY_TYPE:
+		return query_type_slots(s) + SIZE_CLASSES;
 	case MAYFLY_BY_FUNCTION:
 	case MAYFLY_BY_LINE:
 	case MAYFLY_BY_STACK:
@@ -89,6 +93,13 @@ static uint32_t freeing_slot(const struct query_state *s, struct fate fate)
 					: known_thread(s, fate.thread);
 }
 
+static uint32_t type_slot(const struct query_state *s, const struct cursor_block *b)
+{
+	uint32_t type = query_type_slot(s);
+
+	return type != NONE ? type : (uint32_t)query_type_slots(s) + size_class(b->size);
+}
+
 static inline uint32_t slot_by(const struct query_state *s, enum mayfly_by by,
 			       const struct cursor_block *b, struct fate fate)
 {
@@ -108,6 +119,10 @@ static inline uint32_t slot_by(const struct query_state *s, enum mayfly_by by,
 		return MAYFLY_FLAG_HEAP(b->flags);
 	case MAYFLY_BY_LABEL:
 		return query_label_slot(s, b->labels);
+	case MAYFLY_BY_HOLDER:
+		return query_holder_slot(s);
+	case MAYFLY_BY_TYPE:
+		return type_slot(s, b);
 	case MAYFLY_BY_FUNCTION:
 	case MAYFLY_BY_LINE:
 	case MAYFLY_BY_STACK:
@@ -168,7 +183,7 @@ static uint32_t freeing_thread(const struct query_state *s, uint32_t slot)
 	return slot == s->thread_rows + 1 ? NONE : thread_of_row(s, slot);
 }
 
-static struct group slot_group(const struct query_state *s, uint32_t slot)
+static struct group slot_group(struct query_state *s, uint32_t slot)
 {
 	uint32_t freeing = (uint32_t)FREEING_THREADS(s);
 
@@ -180,6 +195,12 @@ static struct group slot_group(const struct query_state *s, uint32_t slot)
 		return (struct group){.low = slot, .high = slot};
 	case MAYFLY_BY_LABEL:
 		return (struct group){.function = s->label_text[slot]};
+	case MAYFLY_BY_TYPE:
+		if (slot >= query_type_slots(s))
+			return size_group(slot - (uint32_t)query_type_slots(s));
+		/* fall through */
+	case MAYFLY_BY_HOLDER:
+		return query_picture_group(s, slot);
 	case MAYFLY_BY_FREEING_THREAD:
 		return (struct group){.free_thread = freeing_thread(s, slot)};
 	case MAYFLY_BY_THREADS:

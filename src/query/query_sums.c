@@ -333,6 +333,8 @@ static bool sums_take_alloc(struct gather *g, const struct cursor_batch *b, size
 
 	if (g->gate[0].past || !g->at_once)
 		return true;
+	if (g->s->picture && !query_pictured(g->s, b->e.first_sample + alloc))
+		return true;
 	block = query_block(b, alloc);
 	return add_forever(g, b->e.first_sample + alloc, &block, 1);
 }
@@ -350,6 +352,7 @@ static bool metric_has_freed(const struct gather *g, uint32_t flags)
 		return !g->at_once; /* otherwise it has been counted already */
 	case MAYFLY_LEAKED:
 	case MAYFLY_SURVIVED:
+	case MAYFLY_IN_PICTURE:
 		break;
 	}
 	return false;
@@ -373,7 +376,7 @@ static bool sums_take_free(struct gather *g, const struct cursor_batch *b, size_
 	const struct cursor_block *block = &b->freed[freed];
 	uint64_t number = b->e.freed[freed];
 	bool counts = metric_has_freed(g, b->e.free_flags[freed]);
-	bool back = g->at_once && g->forever && q->metric != MAYFLY_ALLOCATED;
+	bool back = g->at_once && g->forever && q->metric != MAYFLY_ALLOCATED && !g->s->picture;
 	uint32_t moments =
 	    q->metric == MAYFLY_LIVE || q->metric == MAYFLY_PEAK ? moments_of(g, number, true) : 1;
 	struct fate fate;
@@ -520,7 +523,7 @@ static bool pass_events(struct query_state *s, size_t first_chunk, uint64_t begi
 	struct event_pass pass = {.context = &g, .before = sums_take_batch};
 
 	g.fates = query_asks_fate(s);
-	g.at_once = !g.fates && (s->exact || s->query->metric == MAYFLY_ALLOCATED);
+	g.at_once = !g.fates && (s->exact || s->query->metric == MAYFLY_ALLOCATED || s->picture);
 	g.all_kept = query_keeps_all(s);
 	g.forever = query_lifetime_fits(s->query, FOREVER) && s->query->metric != MAYFLY_TEMPORARY;
 	if (query_at_peak(s->query) && !s->exact)
@@ -554,8 +557,9 @@ bool query_asks_for_blocks(const struct query_state *s)
 	/* For SURVIVED, counters do not tell which of the live blocks are inherited. */
 	if (s->own_blocks && q->metric == MAYFLY_LIVE)
 		return true;
-	return !query_by_node(q) || q->heaps || q->min_size > 0 || q->max_size < UINT64_MAX ||
-	       query_asks_fate(s) || q->thread.matches || q->label.matches;
+	return !query_by_node(q) || s->picture || q->heaps || q->min_size > 0 ||
+	       q->max_size < UINT64_MAX || query_asks_fate(s) || q->thread.matches ||
+	       q->label.matches;
 }
 
 static bool has_window(const struct mayfly_query *q)

@@ -22,6 +22,8 @@ void question_free(struct question *q)
 	pattern_free(&q->show_from);
 	pattern_free(&q->thread);
 	pattern_free(&q->label);
+	pattern_free(&q->holder);
+	pattern_free(&q->type);
 	own_rules_free(&q->own.rules);
 }
 
@@ -92,8 +94,8 @@ static bool take_thread(const struct given *given, void *to)
 
 const struct option_row question_metric_rows[] = {
     {"metric", .argument = "METRIC",
-     .help = "live, peak (default), allocated, leaked, temporary (freed at once) or survived "
-	     "(allocated since --from and live at --to)",
+     .help = "live, peak (default), allocated, leaked, temporary (freed at once), survived "
+	     "(--from until --to) or picture (the heap's)",
      OPTION_CHOICE(metric_names, struct question, query.metric),
      OPTION_GIVEN(struct question, metric_given)},
     {"at", .argument = "TIME|peak|end", .words = "peak end",
@@ -169,6 +171,15 @@ const struct option_row question_filter_rows[] = {
     OPTION_END,
 };
 
+const struct option_row question_picture_rows[] = {
+    {"holder", .rare = true, .argument = "RE",
+     .help = "only blocks that such a holder held in the picture of the heap",
+     OPTION_PATTERN(struct question, holder), CHOOSES_BLOCKS},
+    {"type", .rare = true, .argument = "RE", .help = "only blocks of such a type, in the picture",
+     OPTION_PATTERN(struct question, type), CHOOSES_BLOCKS},
+    OPTION_END,
+};
+
 static void set_matches(struct question *q)
 {
 	q->hidden.pattern = pattern_match(&q->hide);
@@ -178,11 +189,50 @@ static void set_matches(struct question *q)
 	q->query.show_from = pattern_match(&q->show_from);
 	q->query.thread = pattern_match(&q->thread);
 	q->query.label = pattern_match(&q->label);
+	q->query.holder = pattern_match(&q->holder);
+	q->query.type = pattern_match(&q->type);
 	q->query.hide = hidden_frames_match(&q->hidden);
 	if (!q->hidden.all_frames && !q->complete) {
 		q->query.fold = own_code_fold(&q->own);
 		q->query.fold_recursion = true;
 	}
+}
+
+static const char *picture_option(const struct question *q)
+{
+	if (q->query.holder.matches)
+		return "--holder";
+	if (q->query.type.matches)
+		return "--type";
+	if (grouping_of(q->query.by).flags & GROUPING_PICTURE)
+		return grouping_of(q->query.by).option;
+	return q->query.metric == MAYFLY_IN_PICTURE ? "--metric picture" : NULL;
+}
+
+bool question_asks_picture(const struct question *q)
+{
+	return picture_option(q) != NULL;
+}
+
+/* The picture has one moment, and no block has been freed by then. */
+static bool picture_agrees(struct question *question, struct error_line *c)
+{
+	const char *option = picture_option(question);
+	struct mayfly_query *q = &question->query;
+
+	if (!option)
+		return true;
+	if (question->metric_given && q->metric != MAYFLY_IN_PICTURE)
+		return error_say(
+		    c, "%s needs --metric picture; it cannot be combined with --metric %s", option,
+		    metric_names[q->metric]);
+	if (question->at_given)
+		return error_say(c, "%s has the moment of the picture; leave --at out", option);
+	if (grouping_of(q->by).flags & GROUPING_BY_FATE || q->min_lifetime_ns > 0 ||
+	    q->max_lifetime_ns < INT64_MAX)
+		return error_say(c, "%s: the picture does not tell when blocks are freed", option);
+	q->metric = MAYFLY_IN_PICTURE;
+	return true;
 }
 
 bool question_check(struct question *question, struct error_line *c)
@@ -205,7 +255,7 @@ bool question_check(struct question *question, struct error_line *c)
 	if (q->min_lifetime_ns > q->max_lifetime_ns)
 		return error_say(c, "--min-lifetime must not be above --max-lifetime");
 	set_matches(question);
-	return true;
+	return picture_agrees(question, c);
 }
 
 void question_fit(struct question *q, const struct mayfly_info *info)
@@ -240,6 +290,8 @@ const char *question_needs_blocks(const struct question *question)
 
 	if (!(grouping.flags & GROUPING_BY_NODE))
 		return grouping.option;
+	if (q->metric == MAYFLY_IN_PICTURE)
+		return picture_option(question);
 	if (q->thread.matches)
 		return "--thread";
 	if (q->label.matches)

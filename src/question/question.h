@@ -20,7 +20,7 @@
 
 struct question {
 	struct mayfly_query query;
-	struct pattern focus, ignore, hide, show, show_from, thread, label;
+	struct pattern focus, ignore, hide, show, show_from, thread, label, holder, type;
 	struct hidden_frames hidden;
 	struct own_code own;
 	bool complete; /* an export's: libraries are not folded into their callers */
@@ -31,10 +31,11 @@ struct question {
 	bool chooses_more; /* any of the others */
 };
 
-/* Rows whose struct is struct question: --focus and all others that choose blocks and frames;
- * --metric and --at; --from and --to; --by; --sort. */
-extern const struct option_row question_filter_rows[], question_metric_rows[],
-    question_window_rows[], question_from_rows[], question_by_rows[], question_sort_rows[];
+/* Rows whose struct is struct question: --focus and all others that choose blocks and frames; --holder
+ * and --type; --metric and --at; --from and --to; --by; --sort. */
+extern const struct option_row question_filter_rows[], question_picture_rows[],
+    question_metric_rows[], question_window_rows[], question_from_rows[], question_by_rows[],
+    question_sort_rows[];
 
 /* Everything, at the peak. */
 void question_init(struct question *q);
@@ -42,6 +43,8 @@ void question_free(struct question *q);
 
 /* The value of --by. */
 option_take question_take_by;
+/* Whether the answer is in the picture of the heap. */
+bool question_asks_picture(const struct question *q);
 /* After all options, before q->query is used: finds those that contradict one another: false, and
  * *c says which. q must stay where it is from now on. */
 bool question_check(struct question *q, struct error_line *c);

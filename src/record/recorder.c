@@ -325,7 +325,8 @@ bool recorder_is_due(const struct recorder *r)
 	       (atomic_load(&h->packets_claimed) >= (r->options.prompt ? 1 : DUE_PACKETS) ||
 		r->watch.full || memory_watch_is_full(&r->memory) ||
 		thread_watch_is_full(&r->threads) || runtime_watch_is_full(&r->runtime) ||
-		is_due_for_receiver(r) || is_followed(r));
+		is_due_for_receiver(r) || is_followed(r) ||
+		atomic_load(&h->heaps_asked) != atomic_load(&h->heaps_done));
 }
 
 static int mark(void *context, struct spool_stream *s)
@@ -587,6 +588,19 @@ void recorder_read_until(struct recorder *r, uint64_t ticks)
 		else if (r->options.max_size)
 			recorder_keep_size(r);
 	}
+}
+
+int recorder_put_picture(struct recorder *r, const struct mayfly_picture *picture)
+{
+	int error = trace_writer_picture(r->writer, picture);
+
+	if (error) {
+		fail(r, error);
+		return error;
+	}
+	if (r->keys.path)
+		keys_file_step(&r->keys, r->stream, r->part);
+	return part_flush(r->part);
 }
 
 /* ---- the end ---- */

@@ -38,6 +38,7 @@ struct recorder_options {
 	int64_t snapshot_ns;	 /* 0: events */
 	uint64_t max_size;	 /* of the trace; 0: no limit */
 	struct symbols *symbols; /* the session of all recorders */
+	const char *debug_dir;	 /* where debug files may be, too; NULL: nowhere */
 	bool follow;		 /* forked children have spools of their own */
 	bool prompt; /* reading begins with the first packet: rules look at what is live */
 	/* Receives the trace while it is made; may be NULL. If several recorders share a sender,
@@ -175,6 +176,10 @@ bool recorder_begin_last(struct recorder *r, struct recorder *parent,
 
 /* Reads records older than this moment of the spool's clock. */
 void recorder_read_until(struct recorder *r, uint64_t ticks);
+
+/* The picture of its heap becomes a part of the trace; the recorder is reading. 0 or an errno or a negative enum
+ * mayfly_error. */
+int recorder_put_picture(struct recorder *r, const struct mayfly_picture *picture);
 
 /* True: there is more to read at once. */
 bool recorder_round(struct recorder *r);

@@ -15,6 +15,7 @@
 #include "format/columns.h"
 #include "format/events.h"
 #include "base/array.h"
+#include "record/heap_request.h"
 #include "record/spool_control.h"
 #include "record/spool_recorder.h"
 #include "symbols/debug_server.h"
@@ -128,6 +129,7 @@ struct recorder *record_add(struct record *r, const char *spool, pid_t pid)
 	struct recorder_options options = {.snapshot_ns = r->snapshot_ns,
 					   .max_size = r->max_size,
 					   .symbols = r->symbols,
+					   .debug_dir = r->debug_dir,
 					   .follow = r->follow,
 					   .prompt = r->rules && r->rules->count,
 					   .quick = child ? r->columns : NULL,
@@ -605,6 +607,14 @@ void record_tell_thinning(const struct record *r, struct recorder *one)
 				       : mayfly_error_text(one->thin_error));
 }
 
+static void take_heap(const struct record *r, struct recorder *one)
+{
+	char why[HEAP_WHY];
+
+	if (heap_request_waits(one) && !heap_request_answer(one, why))
+		record_say(r, "no picture of the heap of process %ld: %s", (long)one->pid, why);
+}
+
 static void tell_stream_news(struct record *r)
 {
 	char *news = record_stream_news(&r->stream);
@@ -639,6 +649,7 @@ unsigned int record_serve(struct record *r)
 		tick(r, one);
 		if (recorder_is_due(one))
 			begin_with_ancestors(r, one, 0);
+		take_heap(r, one);
 		more |= recorder_round(one);
 		record_tell_thinning(r, one);
 		record_tell_events(r, one);

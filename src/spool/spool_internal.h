@@ -278,6 +278,11 @@ static inline uint64_t stream_id_key(uint64_t id)
 	return stream_key((id + 1) << 4);
 }
 
+static inline uint64_t stream_key_id(uint64_t key)
+{
+	return (key >> 4) - 1;
+}
+
 /* ---- stream_resume.c ---- */
 
 /* Takes up options.resume. */

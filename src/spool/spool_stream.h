@@ -141,6 +141,15 @@ void spool_stream_thin(struct spool_stream *s, uint32_t interval_log2, uint64_t 
 /* How many blocks are known to be live. */
 size_t spool_stream_live(const struct spool_stream *s);
 
+/* A block that is live. */
+struct spool_name {
+	uint64_t serial; /* its number in the trace */
+	uint64_t name; /* exact: its address, of a pool with the mark; else the id of its sample */
+};
+
+/* Those that are in the trace, by number; the caller frees *name. False: no memory. */
+bool spool_stream_names(const struct spool_stream *s, struct spool_name **name, size_t *count);
+
 void spool_stream_close(struct spool_stream *s);
 
 #endif

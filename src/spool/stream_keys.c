@@ -3,6 +3,7 @@
 #include "spool/spool_internal.h"
 
 #include <assert.h>
+#include <stdlib.h>
 
 #include "base/array.h"
 
@@ -40,4 +41,32 @@ void stream_note_fork(struct spool_stream *s, const struct stream_fork *f)
 		if (f->block[i].serial != LIVE_THINNED)
 			stream_put_key(&o, f->block[i].serial, f->block[i].key);
 	s->marks.forks++;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	const struct spool_name *x = a, *y = b;
+
+	return (x->serial > y->serial) - (x->serial < y->serial);
+}
+
+bool spool_stream_names(const struct spool_stream *s, struct spool_name **name, size_t *count)
+{
+	struct spool_name *found = malloc((s->live.used + 1) * sizeof(*found));
+	size_t blocks = 0;
+
+	if (!found)
+		return false;
+	for (size_t i = 0; i < s->live.high; i++) {
+		const struct live_block *b = &s->live.block[i];
+
+		if (b->key && b->serial != LIVE_THINNED)
+			found[blocks++] = (struct spool_name){
+			    b->serial, s->exact ? b->key : stream_key_id(b->key)};
+	}
+	if (blocks)
+		qsort(found, blocks, sizeof(*found), compare_names);
+	*name = found;
+	*count = blocks;
+	return true;
 }

@@ -4,6 +4,9 @@
  *
  * This is `report --metric leaked --by stack` with lists of suppressions: what they match is
  * ignored by the query, and accounted for in one line.
+ *
+ * If the trace has a picture of the heap, it is `report --metric picture` twice: what was lost then,
+ * by stack, and what was held, by holder.
  */
 #include "cli/cli.h"
 #include "cli/option_table.h"
@@ -16,7 +19,9 @@
 #include "cli/trace_fields.h"
 
 #include "answer/json_parts.h"
+#include "answer/text_format.h"
 #include "answer/trace_facts.h"
+#include "query/grouping.h"
 
 #include <getopt.h>
 #include <stdlib.h>
@@ -48,6 +53,7 @@ static const struct option_row leaks_rows[] = {
     {"print-suppressions", .rare = true, .help = "print the list that is built in",
      OPTION_FLAG(struct leaks, print_list)},
     OPTION_GROUP(question_filter_rows, struct leaks, report.q),
+    OPTION_GROUP(question_picture_rows, struct leaks, report.q),
     OPTION_GROUP(question_window_rows, struct leaks, report.q),
     OPTION_HEADING("How to show it:"),
     {"exit-code", .argument = "N", .most = 255, OPTION_COUNT(struct leaks, exit_code),
@@ -63,9 +69,10 @@ static const struct option_row leaks_rows[] = {
 
 const struct option_table leaks_option_table = {
     .usage = "leaks [OPTIONS] FILE",
-    .about =
-	"Shows which blocks were never freed, by the stack that allocated them. Whether the\n"
-	"program still had pointers to them is not known: blocks kept on purpose are shown, too.\n",
+    .about = "Shows which blocks were never freed, by the stack that allocated them. Whether the\n"
+	     "program still had pointers to them is known if the trace has a picture of the heap\n"
+	     "(mayfly ctl PID heap): then what is lost and what is held, by whom, are told apart.\n"
+	     "Otherwise blocks kept on purpose are shown, too.\n",
     .rows = leaks_rows,
 };
 
@@ -124,30 +131,161 @@ static int print_leaks_json(const struct leaks *l, const struct mayfly_result *r
 	return json_print(&j);
 }
 
+/* What was suppressed is counted. 0 or a negative enum mayfly_error. */
+static int ask(struct leaks *l, struct mayfly_result **result)
+{
+	struct report *r = &l->report;
+	struct mayfly_query unsuppressed = r->q.query;
+	int error = mayfly_query_run(r->file.trace, &r->q.query, result);
+
+	if (error || !l->suppressions.count)
+		return error;
+	unsuppressed.ignore = l->ignore;
+	error = suppressions_account(&l->suppressions, r->file.trace, &unsuppressed);
+	if (error)
+		mayfly_result_free(*result);
+	return error;
+}
+
+/* ---- with a picture of the heap ---- */
+
+struct told_apart {
+	struct mayfly_query lost_query, held_query;
+	struct mayfly_result *lost, *held,
+	    *later; /* later: allocated afterwards, and never freed */
+};
+
+static int ask_apart(struct leaks *l, const struct mayfly_picture *p, struct told_apart *t)
+{
+	struct report *r = &l->report;
+	struct mayfly_query later = r->q.query;
+	int error;
+
+	*t = (struct told_apart){0};
+	r->q.query.metric = MAYFLY_IN_PICTURE;
+	t->held_query = r->q.query;
+	t->held_query.by = MAYFLY_BY_HOLDER;
+	t->held_query.holding = MAYFLY_ONLY_HELD;
+	r->q.query.holding = MAYFLY_ONLY_LOST;
+	t->lost_query = r->q.query;
+	if (later.from_ns <= p->time_ns)
+		later.from_ns = p->time_ns + 1;
+	if (later.to_ns < later.from_ns)
+		later.to_ns = later.from_ns;
+	error = ask(l, &t->lost);
+	if (!error)
+		error = mayfly_query_run(r->file.trace, &t->held_query, &t->held);
+	if (!error)
+		error = mayfly_query_run(r->file.trace, &later, &t->later);
+	return error;
+}
+
+static void print_later(const struct report *r, const struct mayfly_estimate *later)
+{
+	char figure[128];
+
+	if (later->bytes.estimate > 0)
+		print_wrapped(
+		    &r->out, STYLE_DIM, 2,
+		    "  allocated after the picture and never freed: %s; whether something "
+		    "points to it is not known",
+		    text_estimate(figure, sizeof(figure), r->out.utf8, later));
+}
+
+static int print_apart(struct leaks *l, const struct told_apart *t)
+{
+	struct report *r = &l->report;
+	bool good = report_show_answer(r, t->lost, r->top, r->depth);
+
+	print_suppressed(l);
+	putchar('\n');
+	r->q.query = t->held_query;
+	good = good && report_show_answer(r, t->held, r->top, r->depth);
+	if (!good)
+		return cli_error("out of memory");
+	print_later(r, &t->later->total);
+	print_bypass(&r->out, r->file.trace);
+	report_print_legend(r);
+	return cli_finish();
+}
+
+static void put_part(struct json *j, struct report *r, const char *key,
+		     const struct mayfly_query *query, const struct mayfly_result *result)
+{
+	r->q.query = *query;
+	json_object(j, key);
+	json_text(j, "by", by_names[query->by]);
+	json_estimate(j, "total", &result->total);
+	report_json_rows(j, r, result);
+	json_end(j);
+}
+
+static int print_apart_json(struct leaks *l, const struct told_apart *t)
+{
+	struct report *r = &l->report;
+	struct json j = report_document(r->file.info->absent);
+	struct mayfly_summary summary;
+
+	json_text(&j, "metric", metric_names[MAYFLY_IN_PICTURE]);
+	json_integer(&j, "time_ns", t->lost->time_ns);
+	put_part(&j, r, "lost", &t->lost_query, t->lost);
+	put_part(&j, r, "held", &t->held_query, t->held);
+	json_estimate(&j, "allocated_later", &t->later->total);
+	json_suppressed(&j, "suppressed", &l->suppressions);
+	if (mayfly_trace_summary(r->file.trace, &summary) != 0)
+		j.bytes.failed = true;
+	else
+		report_json_info(&j, "info", r, &summary);
+	return json_print(&j);
+}
+
+static int run_apart(struct leaks *l, const struct mayfly_picture *p)
+{
+	struct told_apart t;
+	int status, error = ask_apart(l, p, &t);
+
+	pager_start();
+	if (error)
+		status = report_failed(&l->report, error);
+	else
+		status = l->report.json ? print_apart_json(l, &t) : print_apart(l, &t);
+	if (!error)
+		l->leaked = t.lost->total.samples;
+	mayfly_result_free(t.lost);
+	mayfly_result_free(t.held);
+	mayfly_result_free(t.later);
+	return status == CLI_OK && l->leaked ? (int)l->exit_code : status;
+}
+
+/* The picture does not tell when, or by whom, blocks were freed later. */
+static const struct mayfly_picture *usable_picture(const struct report *r)
+{
+	const struct mayfly_query *q = &r->q.query;
+
+	if (q->min_lifetime_ns > 0 || q->max_lifetime_ns < INT64_MAX ||
+	    grouping_of(q->by).flags & GROUPING_BY_FATE)
+		return NULL;
+	return mayfly_trace_picture(r->file.trace);
+}
+
 static int run(struct leaks *l)
 {
 	struct report *r = &l->report;
+	const struct mayfly_picture *picture = usable_picture(r);
 	struct mayfly_result *result;
 	int error, status;
 
 	r->exact = trace_is_exact(r->file.info);
 	r->q.query.stack_rows =
 	    report_stacks_needed(r, r->json ? r->top_given ? r->top : 0 : r->top);
-	error = mayfly_query_run(r->file.trace, &r->q.query, &result);
+	if (picture || question_asks_picture(&r->q))
+		return picture ? run_apart(l, picture) : report_failed(r, MAYFLY_E_ABSENT);
+	error = ask(l, &result);
 	if (error)
 		return report_failed(r, error);
-	if (l->suppressions.count) {
-		struct mayfly_query unsuppressed = r->q.query;
-
-		unsuppressed.ignore = l->ignore;
-		error = suppressions_account(&l->suppressions, r->file.trace, &unsuppressed);
-	}
 	l->leaked = result->total.samples;
 	pager_start();
-	if (error)
-		status = report_failed(r, error);
-	else
-		status = r->json ? print_leaks_json(l, result) : print_leaks(l, result);
+	status = r->json ? print_leaks_json(l, result) : print_leaks(l, result);
 	mayfly_result_free(result);
 	if (status == CLI_OK && l->leaked)
 		return (int)l->exit_code;

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "cli/input/recorded_processes.h"
 #include "terminal/interval.h"
@@ -19,11 +21,14 @@
 #include "cli/control/snapshot.h"
 #include "cli/input/ongoing.h"
 #include "question/option_values.h"
+#include "record/heap_request.h"
 #include "record/spool_control.h"
 #include "record/spool_mark.h"
+#include "record/spool_recorder.h"
 #include "record/spool_status.h"
 
-#define LEAST_LOG2 3u
+#define LEAST_LOG2    3u
+#define HEAP_PAUSE_NS 10000000l /* between looks whether the picture has been taken */
 
 struct ctl {
 	const char *output;
@@ -33,11 +38,12 @@ struct ctl {
 	struct spool_control control;
 };
 
-enum ctl_action { CTL_ON, CTL_OFF, CTL_INTERVAL, CTL_STATUS, CTL_SNAPSHOT, CTL_MARK };
+enum ctl_action { CTL_ON, CTL_OFF, CTL_INTERVAL, CTL_HEAP, CTL_STATUS, CTL_SNAPSHOT, CTL_MARK };
 
 static const char *const action_names[] = {[CTL_ON] = "on",
 					   [CTL_OFF] = "off",
 					   [CTL_INTERVAL] = "interval",
+					   [CTL_HEAP] = "heap",
 					   [CTL_STATUS] = "status",
 					   [CTL_SNAPSHOT] = "snapshot",
 					   [CTL_MARK] = "mark",
@@ -54,10 +60,12 @@ static const struct option_row ctl_rows[] = {
 };
 
 const struct option_table ctl_option_table = {
-    .usage = "ctl [OPTIONS] PID|SPOOL on|off|interval BYTES|status|snapshot|mark TEXT",
+    .usage = "ctl [OPTIONS] PID|SPOOL on|off|interval BYTES|heap|status|snapshot|mark TEXT",
     .about = "Steers a recording while the program runs.\n",
     .rows = ctl_rows,
-    .notes = "The program is not stopped. Each thread sees a change at its next sample.\n",
+    .notes = "The program is not stopped, but by heap, for about 30 ms a GiB. Each thread sees "
+	     "a change\n"
+	     "at its next sample.\n",
 };
 
 /* ---- status ---- */
@@ -132,6 +140,29 @@ static int put_mark(const struct ctl *c, const char *text)
 	return error ? cli_error("%s: %s", c->spool, strerror(error)) : CLI_OK;
 }
 
+/* The recorder takes the picture, as it has the trace that the picture goes into. */
+static int take_heap(struct ctl *c)
+{
+	const struct timespec pause = {.tv_nsec = HEAP_PAUSE_NS};
+	struct spool_header *h = c->control.header;
+	char why[sizeof(h->heap_text) + 1];
+	uint32_t request;
+	pid_t recorder;
+
+	if (spool_recorder_of(h, &recorder) != SPOOL_RECORDER_LIVES)
+		return cli_error("%s: no recorder reads it, which would take the picture",
+				 c->spool);
+	request = heap_request(h);
+	while (!heap_request_done(h, request, why, sizeof(why))) {
+		if (spool_recorder_of(h, &recorder) != SPOOL_RECORDER_LIVES ||
+		    access(c->spool, F_OK))
+			return cli_error("%s: the recording ended before a picture was taken",
+					 c->spool);
+		nanosleep(&pause, NULL);
+	}
+	return *why ? cli_error("cannot take a picture of the heap: %s", why) : CLI_OK;
+}
+
 /* ---- the command ---- */
 
 static int act(struct ctl *c, enum ctl_action action, const char *value)
@@ -143,6 +174,8 @@ static int act(struct ctl *c, enum ctl_action action, const char *value)
 		return CLI_OK;
 	case CTL_INTERVAL:
 		return set_interval(c, value);
+	case CTL_HEAP:
+		return take_heap(c);
 	case CTL_STATUS:
 		return c->json ? print_status_json(c) : print_status(c);
 	case CTL_SNAPSHOT:
@@ -159,12 +192,12 @@ static bool take_action(const struct ctl *c, int words, char **word, enum ctl_ac
 	size_t a = 0;
 
 	if (words < 1)
-		return cli_refuse("what to do? on, off, interval BYTES, status, snapshot or "
+		return cli_refuse("what to do? on, off, interval BYTES, heap, status, snapshot or "
 				  "mark TEXT");
 	while (action_names[a] && strcmp(action_names[a], word[0]) != 0)
 		a++;
 	if (!action_names[a])
-		return cli_refuse("'%s' is not on, off, interval, status, snapshot or mark",
+		return cli_refuse("'%s' is not on, off, interval, heap, status, snapshot or mark",
 				  word[0]);
 	*action = (enum ctl_action)a;
 	needs_value = *action == CTL_INTERVAL || *action == CTL_MARK;
@@ -204,7 +237,7 @@ static int steer(struct ctl *c, enum ctl_action action, const char *value)
 	int error, status;
 
 	guard_mapped_files();
-	error = spool_control_open(&c->control, c->spool, action <= CTL_INTERVAL);
+	error = spool_control_open(&c->control, c->spool, action <= CTL_HEAP);
 	if (error)
 		status = cli_error("%s: %s", c->spool,
 				   error == EINVAL ? "not a spool of this version of mayfly"

@@ -11,14 +11,15 @@
 #include <unistd.h>
 
 #include "record/cgroup_limit.h"
+#include "record/heap_request.h"
 #include "record/live_trace.h"
 #include "record/spool_mark.h"
 
 #define MOST_SNAPSHOTS 10 /* of a rule and a process */
 
-enum when_action { WHEN_SNAPSHOT, WHEN_MARK };
+enum when_action { WHEN_SNAPSHOT, WHEN_MARK, WHEN_HEAP };
 
-static const char *const action_names[] = {"snapshot", "mark", NULL};
+static const char *const action_names[] = {"snapshot", "mark", "heap", NULL};
 
 /* One snapshot on its way. */
 struct when_job {
@@ -66,9 +67,9 @@ const struct option_row when_rows[] = {
      .help =
 	 "do something each time that RULE comes true: live>2G, 'rss>90% of cgroup', 'live>1G for "
 	 "30s', 'growth>100M/min for 5m'; may be given more than once"},
-    {"do", .argument = "snapshot|mark", .choices = action_names, OPTION_OWN(take_do),
-     .help = "what the --when before it does: a trace of the state, FILE with .when-N before its "
-	     "suffix (default), or a mark in the trace"},
+    {"do", .argument = "snapshot|mark|heap", .choices = action_names, OPTION_OWN(take_do),
+     .help = "what the --when before it does: a trace, FILE with .when-N before its suffix "
+	     "(default), a mark, or a picture of the heap"},
     OPTION_END,
 };
 
@@ -236,6 +237,10 @@ static void when_came_true(void *context, struct recorder *one, size_t number)
 		break;
 	case WHEN_MARK:
 		put_mark(w, one, rule->text);
+		break;
+	case WHEN_HEAP: /* the recorder's next round takes it */
+		if (one->watch.header)
+			heap_request(one->watch.header);
 		break;
 	}
 }

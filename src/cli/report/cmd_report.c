@@ -190,9 +190,8 @@ static const struct option_row report_rows[] = {
     OPTION_GROUP(question_metric_rows, struct report, q),
     OPTION_GROUP(question_window_rows, struct report, q),
     {"by", .argument = "KEY", .choices = by_words,
-     .help = "what the rows are: " GROUPINGS(BY_WORD_AND) "label:KEY (the values of one key; "
-							  "default function), or tree: a "
-							  "tree of calls",
+     .help = "what the rows are: " GROUPINGS(
+	 BY_WORD_AND) "label:KEY (of one key) or tree (of calls); default function",
      OPTION_OWN(take_by)},
     {"sort", .argument = "self|total", .words = "self total", OPTION_TEXT(struct report, sort),
      .help = "by what a key allocates itself (default), or with what it calls"},
@@ -220,6 +219,7 @@ static const struct option_row report_rows[] = {
     {"events", OPTION_OWN(take_view),
      .help = "spans, instants, counters, pauses of OCaml's collector"},
     OPTION_GROUP(question_filter_rows, struct report, q),
+    OPTION_GROUP(question_picture_rows, struct report, q),
     OPTION_HEADING("How to show it:"),
     {.group = report_show_rows},
     OPTION_END,
@@ -319,10 +319,18 @@ static bool survival_key_fits(struct question *q)
 	return true;
 }
 
+static bool picture_fits(const struct report *r)
+{
+	return !question_asks_picture(&r->q) || report_views[r->view].takes & TAKES_PICTURE ||
+	       cli_refuse("%s cannot be combined with --holder, --type or --metric picture",
+			  report_views[r->view].option);
+}
+
 static bool check_options(struct report *r)
 {
 	return set_sort(r) && view_fits(r) &&
-	       (r->view != VIEW_SURVIVAL || survival_key_fits(&r->q)) && question_agrees(&r->q);
+	       (r->view != VIEW_SURVIVAL || survival_key_fits(&r->q)) && question_agrees(&r->q) &&
+	       picture_fits(r);
 }
 
 /* ---- the command ---- */

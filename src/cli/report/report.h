@@ -119,6 +119,7 @@ enum takes {
 	TAKES_THREAD = 1u << 9,
 	TAKES_SHOW = 1u << 10,
 	TAKES_ALL = (1u << 11) - 1,
+	TAKES_PICTURE = 1u << 11,
 };
 
 extern const struct report_view_kind {

@@ -72,6 +72,10 @@ int report_failed(const struct report *r, int error)
 	const char *what = report_views[r->view].needs_blocks ? report_views[r->view].option
 							      : question_needs_blocks(&r->q);
 
+	if (error == MAYFLY_E_ABSENT && r->q.query.metric == MAYFLY_IN_PICTURE)
+		return cli_error("%s: has no picture of the heap; 'mayfly ctl PID heap' takes one "
+				 "while the program is recorded",
+				 r->path);
 	if (error == MAYFLY_E_ABSENT && absent_said(r->path, r->file.trace, &r->q))
 		return CLI_FAILED;
 	if ((error == MAYFLY_E_ABSENT || error == MAYFLY_E_RANGE) && view_lacks(r))

@@ -63,6 +63,13 @@ void report_metric_text(char *buffer, size_t size, const struct report *r, int64
 	case MAYFLY_SURVIVED:
 		snprintf(buffer, size, "Still live at %s", time);
 		break;
+	case MAYFLY_IN_PICTURE:
+		snprintf(buffer, size, "%s when the heap's picture was taken (%s)",
+			 q->holding == MAYFLY_ONLY_LOST	  ? "Lost"
+			 : q->holding == MAYFLY_ONLY_HELD ? "Held"
+							  : "Live",
+			 time);
+		break;
 	}
 	if (r->q.window_given) {
 		text_duration(from, sizeof(from), (double)rounded_time(r, q->from_ns));
@@ -187,6 +194,12 @@ void report_row_key(char *buffer, size_t size, const struct report *r, const str
 	case MAYFLY_BY_THREAD:
 		thread_name(buffer, size, r->file.trace, row->thread);
 		break;
+	case MAYFLY_BY_TYPE:
+		if (*row->function) {
+			snprintf(buffer, size, "%s", row->function);
+			break;
+		}
+		/* fall through */
 	case MAYFLY_BY_SIZE:
 		if (row->high <= 1)
 			snprintf(buffer, size, "up to 1 B");
@@ -194,6 +207,11 @@ void report_row_key(char *buffer, size_t size, const struct report *r, const str
 			snprintf(buffer, size, "%s to %s",
 				 text_bytes(low, sizeof(low), (double)row->low),
 				 text_bytes(high, sizeof(high), (double)row->high));
+		break;
+	case MAYFLY_BY_HOLDER:
+		snprintf(buffer, size, "%s%s%s",
+			 *row->function ? row->function : "[not in malloc's heap]",
+			 *row->file ? ", " : "", row->file);
 		break;
 	case MAYFLY_BY_LIFETIME:
 		if (row->high == INT64_MAX)
@@ -273,7 +291,9 @@ const char *report_key_title(const struct report *r)
 					     "HEAP",
 					     "FREED BY",
 					     "LABEL",
-					     "ALLOCATED BY, FREED BY"};
+					     "ALLOCATED BY, FREED BY",
+					     "HELD BY",
+					     "TYPE OR SIZE"};
 
 	return titles[r->q.query.by];
 }

@@ -63,6 +63,8 @@ static bool restrict_to(const struct top *t, struct mayfly_query *q, const struc
 	case MAYFLY_BY_HEAP:
 	case MAYFLY_BY_FREEING_THREAD:
 	case MAYFLY_BY_THREADS:
+	case MAYFLY_BY_HOLDER:
+	case MAYFLY_BY_TYPE:
 		break;
 	}
 	return false;

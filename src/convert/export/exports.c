@@ -94,7 +94,8 @@ char *export_metric_text(char *buffer, size_t size, const struct mayfly_trace *t
 		snprintf(buffer, size, "freed before the next allocation");
 		break;
 	case MAYFLY_ALLOCATED:
-	case MAYFLY_SURVIVED: /* not offered by any export */
+	case MAYFLY_SURVIVED:	/* not offered by any export, */
+	case MAYFLY_IN_PICTURE: /* nor is this */
 		snprintf(buffer, size, "allocated");
 		break;
 	}

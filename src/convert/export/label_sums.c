@@ -37,7 +37,8 @@ static bool is_asked(const struct adding *a, const struct mayfly_event *e, int64
 	case MAYFLY_TEMPORARY:
 		return free_ns != INT64_MAX && e->flags & MAYFLY_FLAG_TEMPORARY && !e->inherited;
 	case MAYFLY_ALLOCATED:
-	case MAYFLY_SURVIVED: /* not offered by any export */
+	case MAYFLY_SURVIVED:	/* not offered by any export, */
+	case MAYFLY_IN_PICTURE: /* nor is this */
 		break;
 	}
 	return !e->inherited;

@@ -156,6 +156,8 @@ static void read_contents(struct opening *o, uint32_t type, size_t at)
 		fragments_read(o->t, c);
 	} else if (type == TRACE_MAPPINGS) {
 		residency_read(o->t, c);
+	} else if (type == TRACE_PICTURE) {
+		picture_read(o->t, c);
 	} else if (type == TRACE_ERRORS) {
 		errors_read(o->t, c);
 	} else if (!tables_read(&o->tables, type) && !tracks_read(&o->tables, type, at) &&

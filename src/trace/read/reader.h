@@ -77,6 +77,7 @@ struct trace_lost {
 	bool texts, types, labels; /* of track events, and of labels */
 	bool counters;
 	bool sums; /* of events, which tell the same */
+	bool picture;
 	bool fragments[FRAGMENTS_KINDS], residency[RESIDENCY_MOMENTS];
 };
 
@@ -119,6 +120,7 @@ struct mayfly_trace {
 	size_t counter_room;
 	struct mayfly_fragmentation fragments[FRAGMENTS_KINDS];
 	struct mayfly_residency residency[RESIDENCY_MOMENTS];
+	struct mayfly_picture picture; /* holder NULL: none */
 	struct trace_error *sum_error; /* by ascending node */
 	size_t sum_errors;	       /* 0: the errors of sums are unknown, or the events tell */
 
@@ -270,12 +272,13 @@ bool side_chunk(const struct mayfly_trace *t, uint32_t type);
 bool side_chunk_lost(struct mayfly_trace *t, struct chunk_reader *c, uint32_t type, size_t at,
 		     uint64_t kind);
 
-/* ---- opening: counters_read.c, errors_read.c, fragments_read.c and residency_read.c ---- */
+/* ---- opening: counters_read.c, errors_read.c, fragments_read.c, picture_read.c, residency_read.c ---- */
 
 /* Each reads the chunk at whose first byte c stands; c->error tells how it went. */
 void counters_read(struct mayfly_trace *t, struct chunk_reader *c);
 void fragments_read(struct mayfly_trace *t, struct chunk_reader *c);
 void residency_read(struct mayfly_trace *t, struct chunk_reader *c);
+void picture_read(struct mayfly_trace *t, struct chunk_reader *c);
 void errors_read(struct mayfly_trace *t, struct chunk_reader *c);
 /* After all chunks: whether the errors that were read are of this trace's sums. Then they count the
  * samples, too. */

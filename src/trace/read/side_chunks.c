@@ -23,6 +23,7 @@ static const struct {
     {TRACE_MAPPINGS, "mappings"},
     {TRACE_FRAGMENTS, "nearly empty pages"},
     {TRACE_ERRORS, "errors of estimates"},
+    {TRACE_PICTURE, "picture of the heap"},
     {TRACE_PROMOTIONS, "promotions"},
     {TRACE_TEXTS, "texts of events and labels"},
     {TRACE_TRACK_TYPES, "types of events"},
@@ -58,6 +59,7 @@ static void lose(struct mayfly_trace *t, uint32_t type, uint64_t kind)
 	lost->labels |= type == TRACE_LABELS;
 	lost->counters |= type == TRACE_COUNTERS;
 	lost->sums |= type == TRACE_SUMS;
+	lost->picture |= type == TRACE_PICTURE;
 	for (size_t i = 0; type == TRACE_FRAGMENTS && i < FRAGMENTS_KINDS; i++)
 		lost->fragments[i] |=
 		    kind == i || (kind >= FRAGMENTS_KINDS && !t->fragments[i].fragment);

@@ -270,6 +270,31 @@ static int copy_residency(struct thinning *t)
 	return 0;
 }
 
+/* Without the blocks that are dropped. */
+static int copy_picture(struct thinning *t)
+{
+	const struct mayfly_picture *from = mayfly_trace_picture(t->trace);
+	struct mayfly_picture to = from ? *from : (struct mayfly_picture){0};
+	struct mayfly_held *held;
+	int error;
+
+	if (!from)
+		return 0;
+	held = malloc((from->count + 1) * sizeof(*held));
+	if (!held)
+		return MAYFLY_E_MEMORY;
+	to.held = held;
+	to.count = 0;
+	for (size_t i = 0; i < from->count; i++) {
+		held[to.count] = from->held[i];
+		held[to.count].number = thin_map_serial(t->map, from->held[i].number);
+		to.count += held[to.count].number != TRACE_THINNED;
+	}
+	error = trace_writer_picture(t->to, &to);
+	free(held);
+	return error;
+}
+
 int trace_thin(const struct mayfly_trace *trace, uint32_t interval_log2, uint64_t seed,
 	       struct trace_writer *to, struct thin_map **map)
 {
@@ -292,6 +317,8 @@ int trace_thin(const struct mayfly_trace *trace, uint32_t interval_log2, uint64_
 		error = copy_fragments(&t);
 	if (!error)
 		error = copy_residency(&t);
+	if (!error)
+		error = copy_picture(&t);
 	free(t.node);
 	track_copy_end(&t.tracks);
 	if (error)

@@ -21,6 +21,7 @@
 #include "trace/write/counters_write.h"
 #include "trace/write/errors_write.h"
 #include "trace/write/fragments.h"
+#include "trace/write/picture_write.h"
 #include "trace/write/info_write.h"
 #include "trace/write/residency.h"
 #include "trace/write/sums_write.h"
@@ -816,6 +817,18 @@ int trace_writer_error(struct trace_writer *w, const struct error_row *row)
 		return writer_fail(w, MAYFLY_E_MEMORY);
 	w->error_row[w->error_rows++] = mine;
 	return 0;
+}
+
+int trace_writer_picture(struct trace_writer *w, const struct mayfly_picture *picture)
+{
+	if (w->options.snapshot_ns)
+		return writer_fail(w, MAYFLY_E_RANGE);
+	if (write_group(w, false))
+		return w->error;
+	begin_file(w, false);
+	if (!w->error)
+		picture_write(picture, w->columns, &w->out);
+	return give_to_sink(w);
 }
 
 void trace_writer_residency(struct trace_writer *w, uint32_t moment, struct residency *r)

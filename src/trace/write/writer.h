@@ -101,6 +101,10 @@ int trace_writer_track(struct trace_writer *w, const struct trace_track *event);
 struct fragments;
 int trace_writer_fragments(struct trace_writer *w, uint32_t kind, struct fragments *f);
 
+/* The picture of the heap, of a trace with events: writes what waits, then the chunk. Blocks by
+ * ascending number. The last picture counts. */
+int trace_writer_picture(struct trace_writer *w, const struct mayfly_picture *picture);
+
 /* Mappings with resident pages (residency.h). Takes what r holds. */
 struct residency;
 void trace_writer_residency(struct trace_writer *w, uint32_t moment, struct residency *r);
