@@ -166,6 +166,7 @@ static void fill(uint8_t *at, uint32_t bytes)
 	static const char *const texts[] = {"some text", "some texts",
 					    "another text of more length",
 					    "another text of more lengths"};
+	const char *text;
 
 	switch (below(5)) {
 	case 0: /* a few words of few values, often zero at the end */
@@ -177,11 +178,9 @@ static void fill(uint8_t *at, uint32_t bytes)
 			memcpy(at + i, &(uint64_t){next()}, 8);
 		break;
 	case 2: /* a text, with rubbish behind it where it fits */
+		text = texts[(bytes > 29 ? 2 : 0) + below(2)];
 		memset(at, (int)below(256), bytes);
-		if (bytes > 29)
-			memcpy(at, texts[2 + below(2)], bytes == 40 ? 29 : 28);
-		else
-			memcpy(at, texts[below(2)], 11);
+		memcpy(at, text, strlen(text) + 1);
 		break;
 	case 3: /* like a text, but with too much behind it, or with what is in no text */
 		memset(at, 'x', bytes);
