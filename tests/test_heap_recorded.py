@@ -79,8 +79,10 @@ def every_block_of_an_exact_recording():
     with Folder() as here:
         with recorded(here, "--exact") as (_, pid, truth):
             take_picture(pid)
+            mayfly("ctl", "-o", here / "now.mayfly", str(pid), "snapshot")
         rows = by_holder(here / "t.mayfly")
         check_exact(rows, truth)
+        check_exact(by_holder(here / "now.mayfly"), truth)
         live = as_json("report", "--metric", "picture", "--json", here / "t.mayfly")
         same(sum(row["self"]["bytes"]["estimate"] for many in rows.values() for row in many) + 3 * 304,
              live["total"]["bytes"]["estimate"], "the sum of all rows")

@@ -84,6 +84,8 @@ struct trace_merge {
 	double ocaml_scale;		 /* 0: none has OCaml's blocks so far */
 	uint64_t least_interval;
 	int64_t end_ns;
+	const struct mayfly_picture
+	    *picture; /* of the only source, or NULL; its trace stays open */
 };
 
 /* ---- kinds ---- */
@@ -504,6 +506,9 @@ int trace_merge_add(struct trace_merge *m, const struct mayfly_trace *trace, boo
 		m->end_ns = end;
 	m->sources++;
 	error = add_source_events(m, s, trace, stay);
+	/* Alone, its blocks keep their numbers. */
+	m->picture = m->sources == 1 && !error ? mayfly_trace_picture(trace) : NULL;
+	*stay |= m->picture != NULL;
 	if (error) {
 		m->sources--;
 		free_source(s);
@@ -710,6 +715,14 @@ void trace_merge_intervals(const struct trace_merge *m, uint64_t *finest, uint64
 	*coarsest = m->info.interval_bytes;
 }
 
+static int write_picture(const struct trace_merge *m, struct trace_writer *w)
+{
+	struct mayfly_picture p = *m->picture;
+
+	p.time_ns += m->source[0].offset_ns;
+	return trace_writer_picture(w, &p);
+}
+
 int trace_merge_write(struct trace_merge *m, const char *note, trace_sink *sink, void *context)
 {
 	struct trace_writer_options options = {
@@ -736,6 +749,8 @@ int trace_merge_write(struct trace_merge *m, const char *note, trace_sink *sink,
 	m->tables.r->info = m->info;
 	w = trace_writer_new(&options, m->tables.r, sink, context);
 	error = w ? write_merged(m, w) : MAYFLY_E_MEMORY;
+	if (!error && m->picture)
+		error = write_picture(m, w);
 	if (!error)
 		error = trace_writer_finish(w);
 	trace_writer_free_all(w);
