@@ -155,6 +155,26 @@ def a_killed_recorder_has_written_the_picture():
 
 
 @case
+def two_pictures_show_what_grew():
+    """A snapshot has the first picture, the trace the last one."""
+    need_attach()
+    with Folder() as here:
+        with recorded(here, "--exact", what="growing") as (_, pid, _):
+            take_picture(pid)
+            mayfly("ctl", "-o", here / "before.mayfly", str(pid), "snapshot")
+            wait_until(lambda: json.loads(run([MAYFLY, "heap", "--json", str(pid)]).out)["blocks"] > 2000, "no growth")
+            take_picture(pid)
+        both = [by_holder(here / name)[("g_sessions", "")][0]["self"]["blocks"]["estimate"]
+                for name in ("before.mayfly", "t.mayfly")]
+        said = as_json("diff", "--by", "holder", "--json", here / "before.mayfly", here / "t.mayfly")
+        row, = [row for row in said["rows"] if row["holder"] == "g_sessions"]
+        same(row["change"]["bytes"]["change"], 200 * (both[1] - both[0]), "g_sessions")
+        row, = [row for row in said["rows"] if row["holder"] == "g_entries"]
+        same(row["change"]["bytes"]["change"], 0, "g_entries")
+        check(run([MAYFLY, "top", "--once", "--by", "holder", here / "t.mayfly"]).err.count(b"picture of the heap") == 1)
+
+
+@case
 def a_rule_takes_the_picture():
     need_attach()
     with Folder() as here:

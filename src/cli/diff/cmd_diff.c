@@ -569,12 +569,20 @@ static int choose_metric(struct comparison *c)
 	struct mayfly_summary s[2];
 	int error;
 
-	if (q->metric_given || q->at_given || q->window_given)
+	if (q->metric_given || q->at_given || q->window_given || question_asks_picture(q))
 		return CLI_OK;
 	error = summaries(c, s);
 	if (!error && summary_changes(&c->diff, s, change) && change[0].bytes.verdict == DIFF_REAL)
 		q->query.metric = change[0].metric;
 	return error;
+}
+
+static bool lacks_answer(const struct report *r)
+{
+	const struct mayfly_query *q = &r->q.query;
+
+	return mayfly_query_absent(r->file.trace, q) ||
+	       (q->metric == MAYFLY_IN_PICTURE && !mayfly_trace_picture(r->file.trace));
 }
 
 static int run(struct comparison *c)
@@ -607,9 +615,7 @@ static int run(struct comparison *c)
 	     absent_said(after->path, after->file.trace, &before->q)))
 		return CLI_FAILED;
 	if (error)
-		return report_failed(
-		    mayfly_query_absent(before->file.trace, &before->q.query) ? before : after,
-		    error);
+		return report_failed(lacks_answer(before) ? before : after, error);
 	pager_start();
 	status = before->json ? print_diff_json(c, d) : print_diff(c, d);
 	trace_diff_free(d);

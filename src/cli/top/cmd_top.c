@@ -5,6 +5,7 @@
  * options -> struct top -> one frame, JSON, or the terminal; top.h says which file does what.
  */
 #include "cli/cli.h"
+#include "query/grouping.h"
 
 #include <getopt.h>
 #include <stdlib.h>
@@ -159,6 +160,14 @@ static bool options_agree(const struct top *t, int names)
 	return true;
 }
 
+/* A picture of the heap has one moment. */
+static bool has_moments(const struct question *q)
+{
+	return !question_asks_picture(q) ||
+	       cli_refuse("%s is of a picture of the heap; 'mayfly report' shows it",
+			  grouping_of(q->query.by).option);
+}
+
 int cmd_top(int argc, char **argv)
 {
 	struct top t = {
@@ -175,7 +184,7 @@ int cmd_top(int argc, char **argv)
 		status = CLI_USAGE;
 		output_detect(&t.r.out);
 		if (options_agree(&t, argc - optind) && question_agrees(&t.r.q) &&
-		    own_rules_add_default(&t.r.q.own.rules))
+		    has_moments(&t.r.q) && own_rules_add_default(&t.r.q.own.rules))
 			status = optind == argc ? show_largest(&t) : show(&t, argv[optind]);
 	}
 	question_free(&t.r.q);
