@@ -27,6 +27,7 @@
 #define EXPECT_GIB_NS	 30000000.0 /* of pages that are in memory */
 #define EXPECT_BASE_NS	 3000000
 #define EXPECT_THREAD_NS 200000
+#define COPY_GIB_NS	 400000000.0 /* of memory that is copied here */
 
 struct freeze_held {
 	struct injection **stop; /* of each thread that was seized */
@@ -61,21 +62,32 @@ static size_t count_threads(pid_t pid)
 	return count;
 }
 
-int64_t freeze_expect_ns(pid_t pid)
+static double gib_of_pages(unsigned long long pages)
 {
-	unsigned long long all = 0, resident = 0;
+	return (double)pages * (double)sysconf(_SC_PAGESIZE) / (double)(1 << 30);
+}
+
+/* In pages: all that is mapped, and what of it is in memory. */
+static void read_sizes(pid_t pid, unsigned long long *mapped, unsigned long long *resident)
+{
 	char path[64];
 	FILE *file;
 
 	snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid);
 	file = fopen(path, "re");
-	if (file && fscanf(file, "%llu %llu", &all, &resident) != 2)
-		resident = 0;
+	if (!file || fscanf(file, "%llu %llu", mapped, resident) != 2)
+		*mapped = *resident = 0;
 	if (file)
 		fclose(file);
+}
+
+int64_t freeze_expect_ns(pid_t pid)
+{
+	unsigned long long mapped, resident;
+
+	read_sizes(pid, &mapped, &resident);
 	return EXPECT_BASE_NS + EXPECT_THREAD_NS * (int64_t)count_threads(pid) +
-	       (int64_t)((double)resident * (double)sysconf(_SC_PAGESIZE) / (double)(1 << 30) *
-			 EXPECT_GIB_NS);
+	       (int64_t)(gib_of_pages(resident) * EXPECT_GIB_NS);
 }
 
 static struct injection *find_stop(const struct freeze_held *h, pid_t tid)
@@ -376,6 +388,27 @@ static bool fails(char *why, size_t size, const char *text)
 	return false;
 }
 
+/* Memory that fork() does not copy is not in the copy. */
+static bool add_missing(struct freeze *f, const struct freeze_wishes *wishes, char *why,
+			size_t size)
+{
+	unsigned long long mapped, copied, resident;
+	double expected;
+
+	read_sizes(f->pid, &mapped, &resident);
+	read_sizes(f->held->copy, &copied, &resident);
+	if (!wishes->copy_missing || mapped <= copied)
+		return true;
+	expected = gib_of_pages(mapped - copied) * COPY_GIB_NS;
+	if (wishes->most_stop_ns && expected > (double)wishes->most_stop_ns)
+		return fails(
+		    why, size,
+		    "memory that fork does not copy (MADV_DONTFORK) would have to be copied, "
+		    "so it would be stopped for longer than --max-stop");
+	return wishes->copy_missing(wishes->context, f) ||
+	       fails(why, size, "there is too little memory for a copy of its memory");
+}
+
 /* The threads are stopped. */
 static bool freeze_stopped(struct freeze *f, const struct freeze_wishes *wishes, bool may_copy,
 			   char *why, size_t size)
@@ -387,7 +420,7 @@ static bool freeze_stopped(struct freeze *f, const struct freeze_wishes *wishes,
 		return fails(why, size, "none of its threads could be stopped; try again");
 	f->how = FROZEN_COPY;
 	if (may_copy && make_copy(f))
-		return true;
+		return add_missing(f, wishes, why, size);
 	f->how = FROZEN_MEMORY;
 	close_files(f);
 	if (!wishes->copy_memory || !open_files(f, f->pid))

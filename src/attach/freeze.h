@@ -51,6 +51,9 @@ struct freeze_wishes {
 	/* Called while all threads are stopped, when no copy could be made: copies the memory. False: it
 	 * cannot. */
 	bool (*copy_memory)(void *context, const struct freeze *f);
+	/* Called while all threads are stopped, when the copy lacks memory that fork() does not copy
+	 * (MADV_DONTFORK): copies it. False: it cannot. NULL: it is not needed. */
+	bool (*copy_missing)(void *context, const struct freeze *f);
 	void *context;
 };
 

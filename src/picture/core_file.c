@@ -343,7 +343,7 @@ bool memory_source_open_core(struct memory_source *s, const char *path, char *wh
 	size_t capacity = 0;
 	bool good;
 
-	*s = (struct memory_source){.fd = -1, .pages = -1};
+	*s = (struct memory_source){.fd = -1, .pages = -1, .touched = -1, .image_pages = -1};
 	good = open_file(s, path, why, size);
 	if (good) {
 		c.at = s->image;

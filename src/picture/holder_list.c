@@ -290,8 +290,7 @@ bool holder_list_finish(struct holder_list *l, const struct memory_source *s,
 	for (size_t i = 0; i < s->maps.count && good; i++) {
 		const struct process_map *map = &s->maps.map[i];
 
-		if (!map->readable || !map->writable || !strncmp(map->path, "/dev/", 5) ||
-		    !strcmp(map->path, "[vvar]"))
+		if (!process_map_has_pointers(map))
 			continue;
 		good = add_map_parts(l, map, &spans, names, &next);
 	}

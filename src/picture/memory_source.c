@@ -67,21 +67,6 @@ static bool read_file(int fd, uint64_t address, uint8_t *to, size_t bytes)
 	return true;
 }
 
-bool memory_source_read(void *context, uint64_t address, void *to, size_t bytes)
-{
-	const struct memory_source *s = context;
-
-	return s->fd >= 0 ? read_file(s->fd, address, to, bytes)
-			  : read_pieces(s, address, to, bytes);
-}
-
-uint64_t memory_source_word(struct memory_source *s, uint64_t address)
-{
-	uint64_t word;
-
-	return memory_source_read(s, address, &word, sizeof(word)) ? word : 0;
-}
-
 /* ---- pages that nobody has written to ---- */
 
 /* The kernel has an entry for each page, of whatever size pages have here. Where they cannot be read, all may
@@ -110,29 +95,62 @@ static uint64_t first_filled(int pages, uint64_t address, uint64_t end)
 	return at < end ? at : end;
 }
 
-/* What is not in memory of a file, or of what is shared, has contents nevertheless. */
-static bool begins_as_zeros(const struct process_map *m)
+/* Shared memory is read only where the process has touched it, so that no other pages come into being. */
+static bool read_shared(int fd, int touched, uint64_t address, uint8_t *to, size_t bytes)
 {
-	return process_map_is_anonymous(m) || (!m->shared && !strcmp(m->path, "[heap]"));
+	const uint64_t size = (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t at = address, end = address + bytes;
+
+	while (at < end) {
+		uint64_t filled = first_filled(touched, at, end), rest;
+
+		memset(to + (at - address), 0, filled - at);
+		at = filled;
+		rest = size - at % size < end - at ? size - at % size : end - at;
+		if (!read_file(fd, at, to + (at - address), rest))
+			return false;
+		at += rest;
+	}
+	return true;
+}
+
+bool memory_source_read(void *context, uint64_t address, void *to, size_t bytes)
+{
+	const struct memory_source *s = context;
+	const struct process_map *m = s->touched >= 0 ? process_maps_at(&s->maps, address) : NULL;
+
+	if (m && m->shared && s->fd >= 0 && !piece_at(s, address))
+		return read_shared(s->fd, s->touched, address, to, bytes);
+	return s->fd >= 0 && !piece_at(s, address) ? read_file(s->fd, address, to, bytes)
+						   : read_pieces(s, address, to, bytes);
+}
+
+uint64_t memory_source_word(struct memory_source *s, uint64_t address)
+{
+	uint64_t word;
+
+	return memory_source_read(s, address, &word, sizeof(word)) ? word : 0;
+}
+
+/* Pages that are not in memory are zeros if a process has them for itself. What is not in memory of a file has
+ * contents nevertheless. */
+static bool may_skip(const struct process_map *m)
+{
+	return m->shared || process_map_is_anonymous(m) || !strcmp(m->path, "[heap]");
 }
 
 uint64_t memory_source_skip_zeros(void *context, uint64_t address, uint64_t end)
 {
 	const struct memory_source *s = context;
-	const struct process_map *m = s->pages >= 0 ? process_maps_at(&s->maps, address) : NULL;
-	const struct source_piece *p;
-	uint64_t here = address;
+	const struct process_map *m = process_maps_at(&s->maps, address);
+	const struct source_piece *p = piece_at(s, address);
+	int pages = p ? s->image_pages : m && m->shared ? s->touched : s->pages;
+	uint64_t here = p ? (uintptr_t)p->at + (address - p->start) : address;
 
-	if (!m || !begins_as_zeros(m))
+	if (!m || !may_skip(m) || pages < 0 || (!p && s->fd < 0))
 		return address;
 	end = end < m->end ? end : m->end;
-	if (s->fd < 0) {
-		p = piece_at(s, address);
-		if (!p)
-			return address;
-		here = (uintptr_t)p->at + (address - p->start);
-	}
-	return address + (first_filled(s->pages, here, here + (end - address)) - here);
+	return address + (first_filled(pages, here, here + (end - address)) - here);
 }
 
 /* ---- a process ---- */
@@ -151,41 +169,41 @@ static void read_name(pid_t pid, pid_t tid, char *name, size_t size)
 		fclose(file);
 }
 
-/* What is to be looked at: all that may hold blocks or pointers. */
-static bool is_wanted(const struct process_map *m)
-{
-	return m->readable && m->writable && strncmp(m->path, "/dev/", 5) != 0;
-}
+/* Where memory is copied from while the process is stopped. */
+struct copying {
+	struct memory_source *s;
+	int memory, pages;
+	size_t capacity; /* of pieces */
+};
 
-static bool copy_map(const struct freeze *f, const struct process_map *m, uint8_t *to)
+static bool copy_map(const struct copying *c, const struct process_map *m, uint8_t *to)
 {
-	bool sparse = f->pages >= 0 && begins_as_zeros(m);
+	bool sparse = c->pages >= 0 && may_skip(m);
 	uint64_t at = m->start;
 
+	if (m->shared && c->pages >= 0)
+		return read_shared(c->memory, c->pages, at, to, m->end - at);
 	while (at < m->end) {
 		size_t bytes;
 
 		if (sparse)
-			at = first_filled(f->pages, at, m->end);
+			at = first_filled(c->pages, at, m->end);
 		bytes = m->end - at < COPY_BYTES ? (size_t)(m->end - at) : COPY_BYTES;
-		if (!read_file(f->memory, at, to + (at - m->start), bytes))
+		if (!read_file(c->memory, at, to + (at - m->start), bytes))
 			return false;
 		at += bytes;
 	}
 	return true;
 }
 
-/* While the process is stopped: its writable memory, into one large mapping. */
-static bool copy_memory(void *context, const struct freeze *f)
+/* Its writable memory, without what `but` has, into one large mapping. */
+static bool copy_maps(struct copying *c, const struct process_maps *but)
 {
-	struct memory_source *s = context;
+	struct memory_source *s = c->s;
 	uint64_t bytes = 0, at = 0;
-	size_t capacity = 0;
 
-	if (!process_maps_read(&s->maps, f->maps))
-		return false;
 	for (size_t i = 0; i < s->maps.count; i++)
-		bytes += is_wanted(&s->maps.map[i]) ? s->maps.map[i].end - s->maps.map[i].start : 0;
+		bytes += s->maps.map[i].end - s->maps.map[i].start;
 	s->image = mmap(NULL, bytes + 1, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (s->image == MAP_FAILED) {
@@ -193,21 +211,57 @@ static bool copy_memory(void *context, const struct freeze *f)
 		return false;
 	}
 	s->image_bytes = bytes + 1;
-	s->image_is_mapped = s->passing_pieces = true;
+	s->image_is_mapped = true;
+	s->image_pages = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 	for (size_t i = 0; i < s->maps.count; i++) {
 		const struct process_map *m = &s->maps.map[i];
 		uint8_t *to = (uint8_t *)s->image + at;
 
-		if (!is_wanted(m))
+		if (!process_map_has_pointers(m) || (but && process_maps_at(but, m->start)))
 			continue;
 		at += m->end - m->start;
-		if (!copy_map(f, m, to))
+		if (!copy_map(c, m, to))
 			continue;
-		if (!array_reserve(&s->piece, &capacity, s->pieces, sizeof(*s->piece)))
+		if (!array_reserve(&s->piece, &c->capacity, s->pieces, sizeof(*s->piece)))
 			return false;
 		s->piece[s->pieces++] = (struct source_piece){m->start, m->end - m->start, to};
 	}
 	return true;
+}
+
+/* All of it. */
+static bool copy_memory(void *context, const struct freeze *f)
+{
+	struct memory_source *s = context;
+	struct copying c = {.s = s, .memory = f->memory, .pages = f->pages};
+
+	return process_maps_read(&s->maps, f->maps) && copy_maps(&c, NULL);
+}
+
+static int open_of(pid_t pid, const char *name)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/* What fork() leaves out. A mapping that is left out is not part of one that is not. */
+static bool copy_missing(void *context, const struct freeze *f)
+{
+	struct memory_source *s = context;
+	struct copying c = {.s = s, .memory = open_of(s->pid, "mem"), .pages = s->touched};
+	int maps = open_of(s->pid, "maps");
+	struct process_maps copied = {0};
+	bool good = maps >= 0 && c.memory >= 0 && process_maps_read(&s->maps, maps) &&
+		    process_maps_read(&copied, f->maps) && copy_maps(&c, &copied);
+
+	process_maps_free(&copied);
+	if (maps >= 0)
+		close(maps);
+	if (c.memory >= 0)
+		close(c.memory);
+	return good;
 }
 
 static bool take_threads(struct memory_source *s)
@@ -231,9 +285,11 @@ bool memory_source_open_process(struct memory_source *s, pid_t pid,
 	const struct freeze_wishes freeze = {.no_stop = wishes->no_stop,
 					     .most_stop_ns = wishes->most_stop_ns,
 					     .copy_memory = copy_memory,
+					     .copy_missing = copy_missing,
 					     .context = s};
 
-	*s = (struct memory_source){.pid = pid, .fd = -1, .pages = -1};
+	*s = (struct memory_source){.pid = pid, .fd = -1, .pages = -1, .image_pages = -1};
+	s->touched = open_of(pid, "pagemap");
 	snprintf(s->root, sizeof(s->root), "/proc/%d/root", (int)pid);
 	read_name(pid, pid, s->program, sizeof(s->program));
 	if (!freeze_begin(&s->freeze, pid, &freeze, why, size)) {
@@ -244,13 +300,11 @@ bool memory_source_open_process(struct memory_source *s, pid_t pid,
 	if (s->freeze.how != FROZEN_MEMORY) {
 		s->fd = s->freeze.memory;
 		s->pages = s->freeze.pages;
-		if (!process_maps_read(&s->maps, s->freeze.maps)) {
+		if (!s->maps.count && !process_maps_read(&s->maps, s->freeze.maps)) {
 			snprintf(why, size, "its memory map cannot be read");
 			memory_source_close(s);
 			return false;
 		}
-	} else {
-		s->pages = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 	}
 	if (take_threads(s))
 		return true;
@@ -263,12 +317,14 @@ void memory_source_close(struct memory_source *s)
 {
 	if (s->frozen)
 		freeze_end(&s->freeze);
-	if (s->fd < 0 && s->pages >= 0)
-		close(s->pages);
+	if (s->touched >= 0)
+		close(s->touched);
+	if (s->image_pages >= 0)
+		close(s->image_pages);
 	process_maps_free(&s->maps);
 	free(s->thread);
 	free(s->piece);
 	if (s->image && s->image_is_mapped)
 		munmap(s->image, s->image_bytes);
-	*s = (struct memory_source){.fd = -1, .pages = -1};
+	*s = (struct memory_source){.fd = -1, .pages = -1, .touched = -1, .image_pages = -1};
 }

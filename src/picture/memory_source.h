@@ -32,15 +32,16 @@ struct memory_source {
 	struct source_thread *thread;
 	size_t threads;
 	int fd;			    /* /proc/PID/mem; -1: the pieces have all */
-	int pages;		    /* pagemap of what has the memory; -1: it is not known */
-	struct source_piece *piece; /* in order of addresses */
+	int pages;		    /* pagemap of what fd reads; -1: it is not known */
+	int touched;		    /* of the process itself */
+	int image_pages;	    /* of the image; -1: it is a file */
+	struct source_piece *piece; /* in order of addresses; they come before fd */
 	size_t pieces;
 	void *image; /* what the pieces point into, of */
 	size_t image_bytes;
 	bool image_is_mapped;
 	struct freeze freeze;
 	bool frozen;
-	bool passing_pieces; /* the image is a copy made here, not a file */
 };
 
 struct source_wishes {

@@ -80,6 +80,18 @@ bool process_map_is_anonymous(const struct process_map *m)
 	return !m->shared && (!*m->path || !strncmp(m->path, "[anon:", 6));
 }
 
+bool process_map_has_pointers(const struct process_map *m)
+{
+	static const char *const memory[] = {"/dev/zero", "/dev/shm/", "/dev/hugepages/"};
+
+	if (!m->readable || !m->writable || !strcmp(m->path, "[vvar]"))
+		return false;
+	for (size_t i = 0; i < sizeof(memory) / sizeof(*memory); i++)
+		if (!strncmp(m->path, memory[i], strlen(memory[i])))
+			return true;
+	return strncmp(m->path, "/dev/", 5) != 0;
+}
+
 const struct process_map *process_maps_at(const struct process_maps *m, uint64_t address)
 {
 	size_t low = 0, high = m->count;

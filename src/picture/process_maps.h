@@ -28,6 +28,9 @@ void process_maps_free(struct process_maps *m);
 /* A process's own memory, without a file; not the break or a stack. Programs may name theirs. */
 bool process_map_is_anonymous(const struct process_map *m);
 
+/* Pointers of the program's can be in it: it may read and write it, and it is memory, not a device. */
+bool process_map_has_pointers(const struct process_map *m);
+
 /* NULL: nothing is mapped there. */
 const struct process_map *process_maps_at(const struct process_maps *m, uint64_t address);
 
