@@ -9,6 +9,7 @@
 #include "answer/plain_name.h"
 #include "base/array.h"
 #include "base/interner.h"
+#include "picture/ended_threads.h"
 #include "picture/stack_frames.h"
 
 #define RED_ZONE	 128u
@@ -288,6 +289,7 @@ bool thread_roots_find(struct holder_list *l, struct memory_source *s,
 
 	for (size_t i = 0; i < s->threads && good; i++)
 		good = add_registers(&r, i) && add_stack(&r, i, frames);
+	good = good && ended_threads_claim(l, s);
 	stack_frames_end(frames);
 	interner_free(&r.known);
 	free(r.holder);

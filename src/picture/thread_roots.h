@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What threads hold: the words of their stacks, by function, their registers, and their thread-local
- * variables. Below a stack pointer nothing is looked at.
+ * variables. Below a stack pointer, and on the stacks of threads that have ended, nothing is looked at.
  *
  *	 mapping of a thread's stack
  *	| not used | frame of f | of g | of its start | ... thread-local blocks | what libc keeps of it |
