@@ -60,10 +60,10 @@ def check_holders(picture, truth):
          picture["bytes"], "the sum of all rows")
 
 
-@cases(["copy", "no-stop", "core"])
+@cases(["copy", "no-stop", "core", "copy of a static program"])
 def every_byte_is_held_by_whom_it_is(how):
     need_attach()
-    with Folder() as here, started(program("holders")) as process:
+    with Folder() as here, started(program("holders_static" if "static" in how else "holders")) as process:
         truth = json.loads(process.said)
         if how == "core":
             need("gcore")
@@ -99,7 +99,7 @@ def in_sandbox():
         raise OSError(ctypes.get_errno(), "prctl")
 
 
-@cases(["it may not fork", "it is in a sandbox"])
+@cases(["it may not fork", "it is in a sandbox", "it is in a sandbox, and static"])
 def stopped_where_no_copy_can_be_made(why):
     """The memory is copied while the program is stopped, with the same result."""
     need_attach()
@@ -107,7 +107,7 @@ def stopped_where_no_copy_can_be_made(why):
     before, said = ((as_nobody, "it could not fork: Resource temporarily unavailable")
                     if why == "it may not fork" else (in_sandbox, "it runs in a sandbox"))
     try:
-        with started(program("holders"), preexec_fn=before) as process:
+        with started(program("holders_static" if "static" in why else "holders"), preexec_fn=before) as process:
             truth = json.loads(process.said)
             subprocess.run(["prlimit", "--nproc=1", "--pid", str(process.pid)], preexec_fn=before, check=True)
             picture = heap(process.pid)

@@ -263,7 +263,11 @@ static bool add_map_parts(struct holder_list *l, const struct process_map *m,
 		}
 		if (in)
 			until = in->end < m->end ? in->end : m->end;
-		else if (rest == HEAP_NONE)
+		if (!in && !m->writable) {
+			at = until;
+			continue;
+		}
+		if (!in && rest == HEAP_NONE)
 			rest = holder_of_map(l, m, names);
 		if (!in && rest == HEAP_NONE)
 			return false;
@@ -290,7 +294,7 @@ bool holder_list_finish(struct holder_list *l, const struct memory_source *s,
 	for (size_t i = 0; i < s->maps.count && good; i++) {
 		const struct process_map *map = &s->maps.map[i];
 
-		if (!process_map_has_pointers(map))
+		if (!process_maps_has_pointers(&s->maps, i))
 			continue;
 		good = add_map_parts(l, map, &spans, names, &next);
 	}

@@ -217,7 +217,8 @@ static bool copy_maps(struct copying *c, const struct process_maps *but)
 		const struct process_map *m = &s->maps.map[i];
 		uint8_t *to = (uint8_t *)s->image + at;
 
-		if (!process_map_has_pointers(m) || (but && process_maps_at(but, m->start)))
+		if (!process_maps_has_pointers(&s->maps, i) ||
+		    (but && process_maps_at(but, m->start)))
 			continue;
 		at += m->end - m->start;
 		if (!copy_map(c, m, to))

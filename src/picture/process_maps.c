@@ -80,16 +80,25 @@ bool process_map_is_anonymous(const struct process_map *m)
 	return !m->shared && (!*m->path || !strncmp(m->path, "[anon:", 6));
 }
 
-bool process_map_has_pointers(const struct process_map *m)
+static bool is_device(const char *path)
 {
 	static const char *const memory[] = {"/dev/zero", "/dev/shm/", "/dev/hugepages/"};
 
-	if (!m->readable || !m->writable || !strcmp(m->path, "[vvar]"))
-		return false;
 	for (size_t i = 0; i < sizeof(memory) / sizeof(*memory); i++)
-		if (!strncmp(m->path, memory[i], strlen(memory[i])))
-			return true;
-	return strncmp(m->path, "/dev/", 5) != 0;
+		if (!strncmp(path, memory[i], strlen(memory[i])))
+			return false;
+	return !strncmp(path, "/dev/", 5) || !strcmp(path, "[vvar]");
+}
+
+bool process_maps_has_pointers(const struct process_maps *m, size_t at)
+{
+	const struct process_map *map = &m->map[at], *next = map + 1;
+
+	if (!map->readable || is_device(map->path))
+		return false;
+	return map->writable ||
+	       (!map->shared && !map->executable && *map->path == '/' && at + 1 < m->count &&
+		next->writable && next->start == map->end && !strcmp(next->path, map->path));
 }
 
 const struct process_map *process_maps_at(const struct process_maps *m, uint64_t address)

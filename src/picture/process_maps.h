@@ -28,8 +28,9 @@ void process_maps_free(struct process_maps *m);
 /* A process's own memory, without a file; not the break or a stack. Programs may name theirs. */
 bool process_map_is_anonymous(const struct process_map *m);
 
-/* Pointers of the program's can be in it: it may read and write it, and it is memory, not a device. */
-bool process_map_has_pointers(const struct process_map *m);
+/* Pointers of the program's can be in the map of that place: it is memory, not a device, that the program may read and
+ * write, or could write until its loader was done with it (RELRO), in front of its other variables. */
+bool process_maps_has_pointers(const struct process_maps *m, size_t at);
 
 /* NULL: nothing is mapped there. */
 const struct process_map *process_maps_at(const struct process_maps *m, uint64_t address);

@@ -184,7 +184,7 @@ APART static void hold_elsewhere()
 	g_region = region;
 	region[77] = get("in a mapping", HELD);
 	shared[77] = get("in a shared mapping", HELD);
-	fixed[77] = get("in a mapping that may not be written to any more", DIRECT);
+	fixed[77] = get("in a mapping that was made read-only", DIRECT);
 	mprotect(fixed, 4096, PROT_READ);
 	unforked[77] = get("in a mapping that fork() does not copy", HELD);
 	madvise(unforked, 4096, MADV_DONTFORK);
