@@ -100,6 +100,7 @@ static bool begin(uint32_t *reason, int *error, void (*before)(void))
 	bool tables = walking && (agent_exact || live_init());
 	if (agent_exact)
 		live_filter_fill();
+	spool_tell_live(live_where());
 	atomic_store(&spool_header->attached, attachments ? 1 : agent_config.attached ? 2 : 0);
 	if (before)
 		before();

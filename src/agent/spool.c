@@ -8,7 +8,6 @@
 #include <sys/prctl.h>
 
 #include "agent/cpu/sys.h"
-#include "agent/live.h"
 #include "agent/unwind/modules.h"
 
 static struct agent_lock pool_lock; /* protects pool */
@@ -379,13 +378,21 @@ void spool_forget(void)
 	spool_file_forget();
 }
 
+static uint64_t live_where; /* 0: nobody has told it */
+
 /* For who reads the program's memory. */
 static void tell_own_memory(void)
 {
-	spool_header->live_where = spool_header->mode == SPOOL_SAMPLED ? live_where() : 0;
+	spool_header->live_where = spool_header->mode == SPOOL_SAMPLED ? live_where : 0;
 	spool_header->writers_where = (uintptr_t)&all;
 	spool_header->writer_older = offsetof(struct writer, older);
 	spool_header->writer_bytes = sizeof(struct writer);
+}
+
+void spool_tell_live(uint64_t where)
+{
+	live_where = where;
+	tell_own_memory();
 }
 
 bool spool_open(uint32_t *reason, int *error)

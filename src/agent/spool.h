@@ -65,6 +65,10 @@ bool spool_open(uint32_t *reason, int *error);
 /* The child of a fork: a spool of its own that refers to the parent's, and to its FORK record. */
 bool spool_open_child(uint64_t fork_ticks, uint32_t *reason, int *error);
 
+/* Where the live samples of the program are (live.h): the header of this spool and of later ones says it. The
+ * OCaml library has no such table, and does not call this. */
+void spool_tell_live(uint64_t where);
+
 /* Takes the mapped spool away from under all threads: what they still write is lost, and harms nobody.
  * The agent is off. Later another spool may take its place. */
 void spool_leave(void);
