@@ -31,14 +31,14 @@ def ocaml_version():
     return version
 
 
-def install_library(folder):
-    """Builds and installs below the folder; returns the prefix."""
+def install_library(folder, source=SOURCE):
+    """Builds the sources and installs below the folder; returns the prefix."""
     for program in ("ocamlfind", "ocamlopt", "dune"):
         if not shutil.which(program):
             raise Skip(program + " is not installed")
     ocaml_version()
     prefix = os.path.join(folder, "prefix")
-    done = run([os.path.join(SOURCE, "ocaml", "install"), os.path.join(folder, "build"), prefix, ""])
+    done = run([os.path.join(source, "ocaml", "install"), os.path.join(folder, "build"), prefix, ""])
     check(done.code == 0 and not done.err, "ocaml/install", done)
     check(prefix.encode() in done.out, "does not say where", done)
     return prefix

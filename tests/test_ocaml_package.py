@@ -16,7 +16,7 @@ import subprocess
 import tempfile
 
 from harness import (AGENT, BUILD, Folder, MAYFLY, SOURCE, Skip, case, cases, check, environment,
-                     info, main, record, report, rows, run, same, sane)
+                     info, main, read, record, report, rows, run, same, sane)
 from ocaml_tools import install_library, ocaml_version
 
 WORD = 8
@@ -323,6 +323,24 @@ def in_a_workspace():
                    env=environment(DUNE_CACHE="disabled", HOME=folder().name))
         check(done.code == 0 and not done.err, "dune", done)
         traced("MAYFLY", [os.path.join(top, "_build/default/quiet.exe")], here / "t", "1e-2", 1000)
+
+
+@case
+def same_files_from_another_folder():
+    """No file has the name of the folder that it was built in: packages of two builds are equal."""
+    compiled = os.path.join(prefix(), "lib", "ocaml")
+    with Folder() as here:
+        tree = here / "another tree"
+        for name in ("ocaml", "src", "include"):
+            shutil.copytree(os.path.join(SOURCE, name), os.path.join(tree, name))
+        for name in ("dune-project", *(os.path.basename(path) for path in glob.glob(os.path.join(SOURCE, "*.opam")))):
+            shutil.copy(os.path.join(SOURCE, name), tree)
+        again = os.path.join(install_library(here.path, tree), "lib", "ocaml")
+        paths = [path for path in glob.glob("**", root_dir=compiled, recursive=True)
+                 if path.endswith((".a", ".cma", ".cmxs", ".cmt", ".cmti", ".so"))]
+        check(len(paths) > 10, paths)
+        same([path for path in paths
+              if read(os.path.join(compiled, path)) != read(os.path.join(again, path))], [], "other files")
 
 
 @case
