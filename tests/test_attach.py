@@ -157,29 +157,36 @@ def lines_of_python():
     need_attach()
     need("python3")
     script = """
-import json, sys, threading
+import json, sys, threading, time
+def work(i):
+    while True:
+        json.dumps([str(j) for j in range(100)])
+        done[i] += 1
+done = [0] * 3
+for i in range(len(done)):
+    threading.Thread(target=work, args=[i], daemon=True).start()
 print("ready", flush=True)
-end = []
-def work():
-    while not end:
-        json.dumps([str(i) for i in range(100)])
-threads = [threading.Thread(target=work) for _ in range(3)]
-for thread in threads:
-    thread.start()
-sys.stdin.read(1)
-end.append(1)
-for thread in threads:
-    thread.join()
-print("good")
+for line in sys.stdin:
+    enough = [n + 20 for n in done]
+    while any(n < least for n, least in zip(done, enough)):
+        time.sleep(0.001)
+    print("worked", flush=True)
 """
     with Folder() as here:
         with open(here / "app.py", "w") as file:
             file.write(script)
-        oracle_of([*PYTHON, os.fspath(here / "app.py")], here / "t.mayfly")
-        if info(here / "t.mayfly")["note"].count("Python frames are unknown"):
-            raise Skip("this Python's frames are unknown")
-        text = run([MAYFLY, "report", "--metric", "allocated", "--by", "line", here / "t.mayfly"]).out
-        check(b"app.py:7" in text, text)
+        with started(*PYTHON, os.fspath(here / "app.py")) as process:
+            same(process.stdout.readline(), b"ready\n")
+            for i in range(6):
+                trace = here / ("%d.mayfly" % i)
+                with attached(process, "-q", "-o", trace, *(["-x"] if i % 2 else ["-i", "1K"])):
+                    process.stdin.write(b"\n")
+                    process.stdin.flush()
+                    same(process.stdout.readline(), b"worked\n")
+                if info(trace)["note"].count("Python frames are unknown"):
+                    raise Skip("this Python's frames are unknown")
+                text = run([MAYFLY, "report", "--metric", "allocated", "--by", "line", trace]).out
+                check(b"app.py:5" in text, text)
 
 
 @cases(["attach", "detach"])
