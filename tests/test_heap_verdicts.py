@@ -60,7 +60,11 @@ def verdicts(how):
             same(run(["gcore", "-o", here / "core", str(process.pid)]).code, 0)
             check_verdicts(heap(here.files("core.*")[0]), truth)
         else:
-            check_verdicts(heap(process.pid), truth)
+            picture = heap(process.pid)
+            check_verdicts(picture, truth)
+            names = [row["name"] for row in picture["held"]]
+            check("mapping of" in " ".join(names), names)
+            check(not re.search(r"\b[0-9a-f]{9,}\b", " ".join(names)), "an address is in", names)
 
 
 def check_peer(truth, said, differences):
