@@ -62,7 +62,7 @@ def verdicts(how):
         else:
             picture = heap(process.pid)
             check_verdicts(picture, truth)
-            names = [row["name"] for row in picture["held"]]
+            names = [row["name"] or "" for row in picture["held"]]
             check("mapping of" in " ".join(names), names)
             check(not re.search(r"\b[0-9a-f]{9,}\b", " ".join(names)), "an address is in", names)
 

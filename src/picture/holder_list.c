@@ -223,7 +223,8 @@ static uint32_t holder_of_map(struct holder_list *l, const struct process_map *m
 	else if (!strcmp(m->path, "[stack]"))
 		snprintf(text, sizeof(text), "the first stack");
 	else
-		snprintf(text, sizeof(text), "mapping of %.1f MiB", /* no address: it is for traces */
+		snprintf(text, sizeof(text),
+			 "mapping of %.1f MiB", /* no address: it is for traces */
 			 (double)(m->end - m->start) / (1 << 20));
 	return holder_list_add(l,
 			       (struct holder){.kind = HOLDER_MAPPING,
