@@ -90,6 +90,7 @@ def every_block_of_an_exact_recording():
         row, = [row for row in as_json("report", "--by", "function", "--holder", "^s_cache", "--sort", "total", "--json",
                                        here / "t.mayfly")["rows"] if row["function"] == "main"]
         same(row["total"]["bytes"]["estimate"], ASKED[("s_cache", "")])
+        check("Picture      of the heap, at " in mayfly("info", here / "t.mayfly").out.decode())
         told = mayfly("report", "--by", "holder", here / "t.mayfly").out.decode()
         for part in ("Live when the heap's picture was taken", "HELD BY", "g_sessions, holders", "nothing: lost"):
             check(part in told, part, "is not in", told)

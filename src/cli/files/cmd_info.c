@@ -183,6 +183,20 @@ static void print_figures(const struct output *o, const struct mayfly_info *info
 		print_one_figure(o, info, "Live at end", &s->live_at_end, "");
 }
 
+static void print_picture(const struct output *o, const struct mayfly_trace *trace)
+{
+	const struct mayfly_picture *p = mayfly_trace_picture(trace);
+	char time[FIGURE_TEXT], bytes[FIGURE_TEXT], blocks[FIGURE_TEXT];
+
+	if (p)
+		print_field(
+		    o, "Picture",
+		    "of the heap, at %s: %s in %s blocks; 'mayfly leaks' shows who holds them",
+		    text_duration(time, sizeof(time), (double)p->time_ns),
+		    text_bytes(bytes, sizeof(bytes), (double)p->bytes),
+		    text_count(blocks, sizeof(blocks), (double)p->blocks));
+}
+
 static void print_threads(const struct output *o, const struct mayfly_trace *trace,
 			  const struct mayfly_info *info)
 {
@@ -302,6 +316,7 @@ static int print_info(const struct output *o, const struct opened_trace *file,
 	print_heaps(o, file->trace, file->info);
 	print_track_fields(o, file->trace, false);
 	print_figures(o, file->info, s);
+	print_picture(o, file->trace);
 	print_resident(o, file->trace);
 	if (!(file->info->absent & MAYFLY_ABSENT_THREADS))
 		print_threads(o, file->trace, file->info);
