@@ -63,9 +63,9 @@ static int look_for_definition(struct dl_phdr_info *info, size_t size, void *to)
 	return search->found != NULL;
 }
 
-/* The first in the loader's list is the program's. If a function has two versions, finds
- * the one that programs are linked with today. (Not looked up in the callback: dl_iterate_phdr holds a lock of the loader that
- * dlopen takes after the one that dlvsym needs.) */
+/* The first in the loader's list is the program's. If a function has two versions, finds the one that
+ * programs are linked with today. It does so after the callback, as dl_iterate_phdr holds a lock of the
+ * loader that dlopen takes after the one that dlvsym needs. */
 static void *find_first(const char *name, bool *in_program)
 {
 	struct search search = {.name = name};
