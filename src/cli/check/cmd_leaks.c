@@ -113,22 +113,28 @@ static int print_leaks(struct leaks *l, const struct mayfly_result *result)
 	return cli_finish();
 }
 
+static int finish_json(const struct leaks *l, struct json *j)
+{
+	struct mayfly_summary summary;
+
+	json_suppressed(j, "suppressed", &l->suppressions);
+	if (mayfly_trace_summary(l->report.file.trace, &summary) != 0)
+		j->bytes.failed = true;
+	else
+		report_json_info(j, "info", &l->report, &summary);
+	return json_print(j);
+}
+
 static int print_leaks_json(const struct leaks *l, const struct mayfly_result *result)
 {
 	const struct report *r = &l->report;
 	struct json j = report_document(r->file.info->absent);
-	struct mayfly_summary summary;
 
 	json_text(&j, "metric", "leaked");
 	json_text(&j, "by", by_names[r->q.query.by]);
 	json_estimate(&j, "total", &result->total);
 	report_json_rows(&j, r, result);
-	json_suppressed(&j, "suppressed", &l->suppressions);
-	if (mayfly_trace_summary(r->file.trace, &summary) != 0)
-		j.bytes.failed = true;
-	else
-		report_json_info(&j, "info", r, &summary);
-	return json_print(&j);
+	return finish_json(l, &j);
 }
 
 /* What was suppressed is counted. 0 or a negative enum mayfly_error. */
@@ -224,19 +230,13 @@ static int print_apart_json(struct leaks *l, const struct told_apart *t)
 {
 	struct report *r = &l->report;
 	struct json j = report_document(r->file.info->absent);
-	struct mayfly_summary summary;
 
 	json_text(&j, "metric", metric_names[MAYFLY_IN_PICTURE]);
 	json_integer(&j, "time_ns", t->lost->time_ns);
 	put_part(&j, r, "lost", &t->lost_query, t->lost);
 	put_part(&j, r, "held", &t->held_query, t->held);
 	json_estimate(&j, "allocated_later", &t->later->total);
-	json_suppressed(&j, "suppressed", &l->suppressions);
-	if (mayfly_trace_summary(r->file.trace, &summary) != 0)
-		j.bytes.failed = true;
-	else
-		report_json_info(&j, "info", r, &summary);
-	return json_print(&j);
+	return finish_json(l, &j);
 }
 
 static int run_apart(struct leaks *l, const struct mayfly_picture *p)
