@@ -7,7 +7,6 @@
 #include "answer/text_format.h"
 #include "terminal/message.h"
 
-#define NAME_COLUMNS  34 /* of names in a table, unless lines may be wide */
 #define WHERE_COLUMNS 24
 #define CURVE_COLUMNS 16
 #define CURVE_TEXT    (4 * CURVE_COLUMNS + 1)
@@ -87,16 +86,6 @@ static char *text_curve(char *buffer, size_t size, const struct output *o,
 	return text_sparkline(buffer, size, o, value, columns);
 }
 
-static bool put_name(struct table *t, const struct heap_view *view, const char *name,
-		     size_t columns)
-{
-	char fitted[1024];
-
-	if (view->out.wide)
-		return table_cell(t, text_clean(fitted, sizeof(fitted), name));
-	return table_cell(t, name_fit(fitted, sizeof(fitted), &view->out, name, columns));
-}
-
 static bool put_row(struct table *t, const struct heap_growth *g, const struct heap_view *view,
 		    const struct growth_row *row)
 {
@@ -110,8 +99,8 @@ static bool put_row(struct table *t, const struct heap_growth *g, const struct h
 	text_bytes(first, sizeof(first), (double)heap_series_at(s, 0).bytes);
 	text_bytes(last, sizeof(last), (double)row->last);
 	text_curve(curve, sizeof(curve), &view->out, g, s);
-	return put_name(t, view, s->name, NAME_COLUMNS) &&
-	       put_name(t, view, s->where, WHERE_COLUMNS) && table_cell(t, grown) &&
+	return heap_put_name(t, view, s->name, HEAP_NAME_COLUMNS) &&
+	       heap_put_name(t, view, s->where, WHERE_COLUMNS) && table_cell(t, grown) &&
 	       table_cell(t, first) && table_cell(t, last) && table_cell(t, curve) &&
 	       table_cell(t, text_words(words, sizeof(words), g, s));
 }

@@ -7,7 +7,6 @@
 #include "answer/text_format.h"
 #include "terminal/message.h"
 
-#define NAME_COLUMNS  34 /* of names in a table, unless lines may be wide */
 #define WHERE_COLUMNS 24
 
 /* ---- sentences ---- */
@@ -136,13 +135,13 @@ static bool put_figures(struct table *t, const struct picture *p, const struct h
 	return table_cell(t, bytes) && table_cell(t, part) && table_cell(t, blocks);
 }
 
-static bool put_name(struct table *t, const struct heap_view *view, const char *name, int columns)
+bool heap_put_name(struct table *t, const struct heap_view *view, const char *name, size_t columns)
 {
 	char fitted[HEAP_NAME_TEXT];
 
 	if (view->out.wide)
 		return table_cell(t, text_clean(fitted, sizeof(fitted), name));
-	return table_cell(t, name_fit(fitted, sizeof(fitted), &view->out, name, (size_t)columns));
+	return table_cell(t, name_fit(fitted, sizeof(fitted), &view->out, name, columns));
 }
 
 static bool put_row(struct table *t, const struct picture *p, const struct heap_view *view,
@@ -153,8 +152,8 @@ static bool put_row(struct table *t, const struct picture *p, const struct heap_
 	heap_row_text(name, sizeof(name), p, row);
 	if (row->kind == HEAP_ROW_HOLDER)
 		holder_where(where, sizeof(where), &p->holders.holder[row->holder]);
-	return put_name(t, view, name, NAME_COLUMNS) && put_name(t, view, where, WHERE_COLUMNS) &&
-	       put_figures(t, p, &row->total) &&
+	return heap_put_name(t, view, name, HEAP_NAME_COLUMNS) &&
+	       heap_put_name(t, view, where, WHERE_COLUMNS) && put_figures(t, p, &row->total) &&
 	       table_cell(t, heap_through_text(through, sizeof(through), p, row));
 }
 
@@ -206,7 +205,7 @@ static bool put_kind(struct table *t, const struct picture *p, const struct heap
 		text_format(holder, sizeof(holder), "nothing");
 	else
 		holder_text(holder, sizeof(holder), &p->holders.holder[top]);
-	return put_name(t, view, name, NAME_COLUMNS) && put_figures(t, p, &sum->own) &&
+	return heap_put_name(t, view, name, HEAP_NAME_COLUMNS) && put_figures(t, p, &sum->own) &&
 	       table_cell(t, lost) && table_cell(t, holder);
 }
 

@@ -7,8 +7,6 @@
 #include "answer/text_format.h"
 #include "cli/heap/heap_waste_figures.h"
 
-#define NAME_COLUMNS 34 /* of names in a table, unless lines may be wide */
-
 /* ---- all of it ---- */
 
 static uint32_t only_slot(void *context, uint32_t top)
@@ -87,15 +85,6 @@ static int compare_rows(const void *a, const void *b)
 	return (x < y) - (x > y);
 }
 
-static bool put_name(struct table *t, const struct heap_view *view, const char *name)
-{
-	char fitted[HEAP_NAME_TEXT];
-
-	if (view->out.wide)
-		return table_cell(t, text_clean(fitted, sizeof(fitted), name));
-	return table_cell(t, name_fit(fitted, sizeof(fitted), &view->out, name, NAME_COLUMNS));
-}
-
 static bool put_bytes(struct table *t, uint64_t bytes)
 {
 	char text[FIGURE_TEXT];
@@ -120,9 +109,10 @@ static bool put_row(struct table *t, const struct picture *p, const struct heap_
 		text_figure_value(copies, sizeof(copies), &e.bytes, e.samples);
 		text_figure_error(error, sizeof(error), view->out.utf8, &e.bytes, e.samples);
 	}
-	return put_name(t, view, name) && put_bytes(t, row->sum->zero_bytes) &&
-	       put_bytes(t, row->sum->end_bytes) && table_cell(t, copies) && table_cell(t, error) &&
-	       put_name(t, view, where);
+	return heap_put_name(t, view, name, HEAP_NAME_COLUMNS) &&
+	       put_bytes(t, row->sum->zero_bytes) && put_bytes(t, row->sum->end_bytes) &&
+	       table_cell(t, copies) && table_cell(t, error) &&
+	       heap_put_name(t, view, where, HEAP_NAME_COLUMNS);
 }
 
 static bool print_rows(const struct picture *p, const struct heap_view *view, struct waste_row *row,
