@@ -6,6 +6,7 @@ import ctypes
 import glob
 import json
 import os
+import resource
 import pty
 import re
 import signal
@@ -114,7 +115,11 @@ def stopped_where_no_copy_can_be_made(why):
             same(picture["read"], "stopped")
             check(page_tables(process) < 4096, "what the program has reserved was read in it")
             check_holders(picture, truth)
-            text = " ".join(run([MAYFLY, "heap", "--wide", str(process.pid)]).out.decode().split())
+            # Less room than what the program has reserved without access.
+            done = run([MAYFLY, "heap", "--wide", str(process.pid)],
+                       preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 40, 1 << 40)))
+            same((done.code, done.err), (0, b""), done)
+            text = " ".join(done.out.decode().split())
             check("as no copy of it could be made: " + said in text, text)
             check(said in refused(process.pid, "--max-stop", "1h"))
     except PermissionError:

@@ -196,6 +196,18 @@ static bool copy_map(const struct copying *c, const struct process_map *m, uint8
 	return true;
 }
 
+/* Reservations that nobody can write to may have many TB: a mapping for all of them cannot be had where the
+ * kernel does not overcommit. */
+static uint64_t copied_bytes(const struct process_maps *maps, size_t i,
+			     const struct process_maps *but)
+{
+	const struct process_map *m = &maps->map[i];
+
+	return process_maps_has_pointers(maps, i) && !(but && process_maps_at(but, m->start))
+		   ? m->end - m->start
+		   : 0;
+}
+
 /* Its writable memory, without what `but` has, into one large mapping. */
 static bool copy_maps(struct copying *c, const struct process_maps *but)
 {
@@ -203,7 +215,7 @@ static bool copy_maps(struct copying *c, const struct process_maps *but)
 	uint64_t bytes = 0, at = 0;
 
 	for (size_t i = 0; i < s->maps.count; i++)
-		bytes += s->maps.map[i].end - s->maps.map[i].start;
+		bytes += copied_bytes(&s->maps, i, but);
 	s->image = mmap(NULL, bytes + 1, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (s->image == MAP_FAILED) {
@@ -217,8 +229,7 @@ static bool copy_maps(struct copying *c, const struct process_maps *but)
 		const struct process_map *m = &s->maps.map[i];
 		uint8_t *to = (uint8_t *)s->image + at;
 
-		if (!process_maps_has_pointers(&s->maps, i) ||
-		    (but && process_maps_at(but, m->start)))
+		if (!copied_bytes(&s->maps, i, but))
 			continue;
 		at += m->end - m->start;
 		if (!copy_map(c, m, to))

@@ -102,9 +102,10 @@ static void hold_mapped(void)
 
 /* ---- in memory that is hardly written to ---- */
 
-#define RESERVED (8ull << 30)
-#define SPARSE	 (4u << 20)
-#define LATE	 (SPARSE / 5 * 3 / sizeof(void *))
+#define RESERVED  (8ull << 30)
+#define ADDRESSES (1ull << 44) /* as garbage collectors reserve them, without access */
+#define SPARSE	  (4u << 20)
+#define LATE	  (SPARSE / 5 * 3 / sizeof(void *))
 
 static size_t sparse, in_file;
 void **g_sparse;
@@ -135,6 +136,9 @@ static void reserve(void)
 
 	if (at != MAP_FAILED)
 		madvise(at, RESERVED, MADV_DONTDUMP);
+	at = mmap(NULL, ADDRESSES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (at != MAP_FAILED)
+		madvise(at, ADDRESSES, MADV_DONTDUMP);
 }
 
 /* ---- lost ---- */
