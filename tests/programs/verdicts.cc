@@ -36,15 +36,19 @@ APART static void say(const char *name, size_t size, verdict is)
 	said[said_count++] = {name, size, is};
 }
 
-// Whole units of malloc, so that malloc_usable_size() is what was asked for.
+// Whole units of malloc, so that malloc_usable_size() is what was asked for. Two threads do so at once.
 APART static void **get(const char *name, verdict is)
 {
+	static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 	static size_t size = 2008;
-	void *block = malloc(size);
+	void *block;
 
+	pthread_mutex_lock(&mutex);
+	block = malloc(size);
 	memset(block, 0, size);
 	say(name, size, is);
 	size += 16;
+	pthread_mutex_unlock(&mutex);
 	return static_cast<void **>(block);
 }
 
@@ -162,9 +166,9 @@ APART static void hold_in_cxx()
 
 void *g_region;
 
-static void **room_of(int flags)
+static void **room_of(int flags, size_t bytes = 4096)
 {
-	void *room = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, flags | MAP_ANONYMOUS, -1, 0);
+	void *room = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags | MAP_ANONYMOUS, -1, 0);
 
 	if (room == MAP_FAILED)
 		abort();
@@ -267,8 +271,9 @@ static void *run_on_other_stack(void *)
 	void *volatile on_stack = get("on a stack that its thread has left", HELD);
 
 	getcontext(&coroutine);
-	coroutine.uc_stack.ss_sp = room_of(MAP_PRIVATE);
-	coroutine.uc_stack.ss_size = 4096;
+	// The loader, which looks a function up at its first call, saves some KB of registers there.
+	coroutine.uc_stack.ss_sp = room_of(MAP_PRIVATE, 8192);
+	coroutine.uc_stack.ss_size = 8192;
 	makecontext(&coroutine, wait_inside, 0);
 	swapcontext(&outside, &coroutine);
 	return on_stack;
@@ -333,10 +338,7 @@ static void enter(ucontext_t *context, void *stack, size_t size, void (*function
 
 APART static void hold_in_contexts()
 {
-	void *stack =
-	    mmap(nullptr, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	enter(&in_mapping, stack, 65536, leave_mapping);
+	enter(&in_mapping, room_of(MAP_PRIVATE, 65536), 65536, leave_mapping);
 	coroutine_stack = static_cast<char *>(malloc(20 << 10));
 	say("a stack of the program's own", 20 << 10, HELD);
 	memset(coroutine_stack, 0, 20 << 10);
