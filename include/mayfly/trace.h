@@ -576,7 +576,7 @@ enum mayfly_by {
 			      whole set when that is NULL; "": no label. Not for snapshots */
 	MAYFLY_BY_THREADS, /* pairs: allocating and freeing thread; MAYFLY_E_TOO_LARGE when a trace
 			      has thousands of threads */
-	/* Of IN_PICTURE alone. */
+	/* For IN_PICTURE only. */
 	MAYFLY_BY_HOLDER, /* row.low: the holder's index; their number: the heap had no such block;
 			     row.function, file: its name and its place */
 	MAYFLY_BY_TYPE,	  /* row.function; "": not known, and row.low/high are those of BY_SIZE */

@@ -380,7 +380,7 @@ void spool_forget(void)
 
 static uint64_t live_where; /* 0: nobody has told it */
 
-/* For who reads the program's memory. */
+/* For readers of the program's memory: mayfly heap. */
 static void tell_own_memory(void)
 {
 	spool_header->live_where = spool_header->mode == SPOOL_SAMPLED ? live_where : 0;

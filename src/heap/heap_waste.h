@@ -9,9 +9,10 @@
  * A text counts as far as its end when that is in the last 16 bytes of its block: malloc rounds up, and
  * what is left behind a text means nothing.
  *
- * All blocks are read. Of their contents hashes of 128 bits are kept while that goes on, of at most `most`
- * contents. If there may be more, blocks are chosen, one byte in `interval`, by a hash of their number and of that
- * of all blocks, so that the same heap has the same figures; a block of so many bytes always is. The contents of a chosen block are known from there on:
+ * All blocks are read. While that goes on, hashes of 128 bits of at most `most` contents are kept. If there may
+ * be more, blocks are chosen, one byte in `interval`, by a hash of the block's number and the number of all
+ * blocks, so that the same heap has the same figures. A block of `interval` bytes or more is always chosen. The
+ * contents of a chosen block are known from there on:
  *
  *	copy of some contents	1   2   3   4   5   6	  chosen with p = bytes / interval
  *	chosen			.   .   x   .   .   x

@@ -122,7 +122,7 @@ static bool take(struct recorder *r, char *why, size_t size)
 
 	if (r->options.snapshot_ns)
 		return says(why, size,
-			    "it records sums of intervals, not blocks; record without --snapshot");
+			    "it records sums of intervals, not blocks; record without --snapshots");
 	if (!picture_of_process(&p, r->process.pid, &wishes, why, size)) {
 		heap_samples_free(&t.samples);
 		return false;

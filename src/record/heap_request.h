@@ -20,7 +20,7 @@ bool heap_request_waits(const struct recorder *r);
 #define HEAP_WHY sizeof(((struct spool_header *)0)->heap_text)
 bool heap_request_answer(struct recorder *r, char why[HEAP_WHY]);
 
-/* For who asks: the number of the request. */
+/* Asks for a picture; returns the number of the request. */
 uint32_t heap_request(struct spool_header *h);
 /* Whether it has been answered; then *why is the reason when there is no picture, else "". */
 bool heap_request_done(const struct spool_header *h, uint32_t request, char *why, size_t size);

@@ -63,9 +63,9 @@ const struct option_table ctl_option_table = {
     .usage = "ctl [OPTIONS] PID|SPOOL on|off|interval BYTES|heap|status|snapshot|mark TEXT",
     .about = "Steers a recording while the program runs.\n",
     .rows = ctl_rows,
-    .notes = "The program is not stopped, but by heap, for about 30 ms a GiB. Each thread sees "
-	     "a change\n"
-	     "at its next sample.\n",
+    .notes =
+	"Only heap stops the program, for about 30 ms a GiB. Each thread sees a change at its\n"
+	"next sample.\n",
 };
 
 /* ---- status ---- */
@@ -150,8 +150,7 @@ static int take_heap(struct ctl *c)
 	pid_t recorder;
 
 	if (spool_recorder_of(h, &recorder) != SPOOL_RECORDER_LIVES)
-		return cli_error("%s: no recorder reads it, which would take the picture",
-				 c->spool);
+		return cli_error("%s: it has no recorder, which would take the picture", c->spool);
 	request = heap_request(h);
 	while (!heap_request_done(h, request, why, sizeof(why))) {
 		if (spool_recorder_of(h, &recorder) != SPOOL_RECORDER_LIVES ||
