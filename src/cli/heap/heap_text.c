@@ -135,15 +135,6 @@ static bool put_figures(struct table *t, const struct picture *p, const struct h
 	return table_cell(t, bytes) && table_cell(t, part) && table_cell(t, blocks);
 }
 
-bool heap_put_name(struct table *t, const struct heap_view *view, const char *name, size_t columns)
-{
-	char fitted[HEAP_NAME_TEXT];
-
-	if (view->out.wide)
-		return table_cell(t, text_clean(fitted, sizeof(fitted), name));
-	return table_cell(t, name_fit(fitted, sizeof(fitted), &view->out, name, columns));
-}
-
 static bool put_row(struct table *t, const struct picture *p, const struct heap_view *view,
 		    const struct heap_row *row)
 {
