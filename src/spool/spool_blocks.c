@@ -84,16 +84,12 @@ void stream_hand_alloc(struct spool_stream *s, int64_t ns, struct live_block *b,
 	s->live_bytes += live_weight(s, b);
 	s->allocations++;
 	if (s->trace) {
-		int error;
-
 		if (s->thin_log2 && !thin_block(s->header.sampler, s->thin_log2,
 						thin_coin(s->thin_seed, serial), block)) {
 			b->serial = LIVE_THINNED;
 			return;
 		}
-		error = trace_writer_alloc(s->trace, ns, block, &serial);
-		if (error)
-			stream_fail(s, error);
+		stream_fail(s, trace_writer_alloc(s->trace, ns, block, &serial));
 	}
 	b->serial = serial & LIVE_THINNED;
 	if (s->options.mark && !s->error)
@@ -125,10 +121,8 @@ void stream_hand_free(struct spool_stream *s, int64_t ns, const struct live_bloc
 	forget_key(s, b);
 	if (s->trace && b->serial != LIVE_THINNED) {
 		struct trace_block block = stream_block(s, b);
-		int error = trace_writer_free(s->trace, ns, b->serial, &block, thread, flags);
 
-		if (error)
-			stream_fail(s, error);
+		stream_fail(s, trace_writer_free(s->trace, ns, b->serial, &block, thread, flags));
 	}
 }
 
@@ -243,8 +237,7 @@ void stream_measure_pages(struct spool_stream *s, enum fragments_kind kind)
 		    ? trace_writer_fragments(s->trace, kind, &f)
 		    : MAYFLY_E_MEMORY;
 	fragments_free(&f);
-	if (error)
-		stream_fail(s, error);
+	stream_fail(s, error);
 }
 
 /* A peak is known only when it is over, so pages are measured just after it. Not after each of many

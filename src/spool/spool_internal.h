@@ -128,7 +128,7 @@ struct spool_stream {
 	size_t writers, writers_size;
 	struct interner writer_numbers;
 	struct stream_writer **heap;
-	size_t heaped;
+	size_t heaped, heap_size;
 
 	struct live_table live;
 	struct stream_waiting waiting[STREAM_MOST_WAITING];

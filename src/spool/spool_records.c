@@ -538,7 +538,6 @@ static void read_promote(struct spool_stream *s, struct stream_writer *w, struct
 {
 	const struct live_block *b;
 	const uint32_t *place;
-	int error;
 
 	varint_s(in);
 	next_id(w, in);
@@ -551,9 +550,7 @@ static void read_promote(struct spool_stream *s, struct stream_writer *w, struct
 	b = place ? live_at(&s->live, place) : NULL;
 	if (!b || !s->trace || b->serial == LIVE_THINNED)
 		return;
-	error = trace_writer_promote(s->trace, stream_moment(s, w->ticks), b->serial);
-	if (error)
-		stream_fail(s, error);
+	stream_fail(s, trace_writer_promote(s->trace, stream_moment(s, w->ticks), b->serial));
 }
 
 static void read_heap_end(struct spool_stream *s, struct stream_writer *w, struct varint_in *in)
@@ -583,11 +580,9 @@ static const char *const allocator_counters[][SPOOL_ALLOCATOR_VALUES] = {
 static void add_counter(struct spool_stream *s, int64_t ns, const char *name, uint64_t value)
 {
 	uint32_t string = recording_name(s->tables, name);
-	int error = trace_writer_counter(s->trace, ns, string, recording_name(s->tables, "bytes"),
-					 (double)value);
 
-	if (error)
-		stream_fail(s, error);
+	stream_fail(s, trace_writer_counter(s->trace, ns, string,
+					    recording_name(s->tables, "bytes"), (double)value));
 }
 
 static void read_allocator(struct spool_stream *s, struct stream_writer *w, struct varint_in *in)

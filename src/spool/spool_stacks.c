@@ -333,19 +333,8 @@ void stack_free(struct spool_stack *s)
 
 static bool stack_room(struct spool_stack *s, uint32_t more)
 {
-	struct stack_frame *bigger;
-	uint32_t size = s->size ? s->size : 16;
-
-	while (size - s->depth < more)
-		size *= 2;
-	if (size == s->size)
-		return true;
-	bigger = realloc(s->frame, size * sizeof(*bigger));
-	if (!bigger)
-		return false;
-	s->frame = bigger;
-	s->size = size;
-	return true;
+	return s->size - s->depth >= more ||
+	       array_reserve(&s->frame, &s->size, (size_t)s->depth + more, sizeof(*s->frame));
 }
 
 /* There is room for it. */

@@ -75,7 +75,8 @@ struct stack_frame {
 struct spool_stack {
 	struct stacks_address *cache; /* [SPOOL_CACHE_SIZE], NULL until used; epoch 0: empty */
 	struct stack_frame *frame;
-	uint32_t depth, size;
+	uint32_t depth;
+	size_t size;
 	uint32_t epoch;
 	bool used;    /* the cache is in use */
 	int64_t work; /* frames that may still be looked up again in this packet */

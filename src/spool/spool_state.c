@@ -23,19 +23,9 @@ struct stream_writer *stream_find_writer(struct spool_stream *s, uint32_t number
 
 	if (index != INTERNER_NONE)
 		return s->writer[index];
-	if (s->writers == s->writers_size) {
-		struct stream_writer **bigger;
-		size_t size = s->writers_size;
-
-		if (!array_reserve(&s->writer, &s->writers_size, s->writers, sizeof(*s->writer)))
-			return NULL;
-		bigger = realloc(s->heap, s->writers_size * sizeof(*s->heap));
-		if (!bigger) {
-			s->writers_size = size;
-			return NULL;
-		}
-		s->heap = bigger;
-	}
+	if (!array_reserve(&s->writer, &s->writers_size, s->writers, sizeof(*s->writer)) ||
+	    !array_reserve(&s->heap, &s->heap_size, s->writers, sizeof(*s->heap)))
+		return NULL;
 	w = calloc(1, sizeof(*w));
 	if (!w || interner_add(&s->writer_numbers, key, &fresh) == INTERNER_NONE) {
 		free(w);
@@ -106,13 +96,11 @@ uint32_t stream_index_thread(struct spool_stream *s, uint32_t tid)
 	}
 	if (t->index == RECORDING_NONE) {
 		uint32_t index = recording_thread(s->tables, tid, t->name);
-		size_t size = s->last_keys;
 
-		if (!array_reserve(&s->last_key, &size, index, sizeof(*s->last_key))) {
+		if (!array_reserve(&s->last_key, &s->last_keys, index, sizeof(*s->last_key))) {
 			stream_fail(s, MAYFLY_E_MEMORY);
 			return 0;
 		}
-		s->last_keys = size;
 		s->last_key[index] = 0;
 		t->index = index;
 	}
@@ -123,13 +111,11 @@ void stream_know_thread(struct spool_stream *s, uint32_t index)
 {
 	const struct recording_thread *known = &s->tables->thread[index];
 	struct stream_thread *t = find_named(s, known->tid);
-	size_t size = s->last_keys;
 
-	if (!t || !array_reserve(&s->last_key, &size, index, sizeof(*s->last_key))) {
+	if (!t || !array_reserve(&s->last_key, &s->last_keys, index, sizeof(*s->last_key))) {
 		stream_fail(s, MAYFLY_E_MEMORY);
 		return;
 	}
-	s->last_keys = size;
 	s->last_key[index] = 0;
 	t->index = index;
 	t->name = known->name;
@@ -139,10 +125,7 @@ void stream_know_thread(struct spool_stream *s, uint32_t index)
 
 void stream_write_track(struct spool_stream *s, const struct trace_track *event)
 {
-	int error = trace_writer_track(s->trace, event);
-
-	if (error)
-		stream_fail(s, error);
+	stream_fail(s, trace_writer_track(s->trace, event));
 }
 
 void stream_hand_track(struct spool_stream *s, struct stream_writer *w, struct trace_track *event)

@@ -275,22 +275,15 @@ static bool take_due(struct spool_stream *s, uint64_t last, uint64_t records)
 	more = merge_writers(s, last, records);
 	stream_apply_waiting(s);
 	error = s->error ? 0 : s->tables->failed ? MAYFLY_E_MEMORY : mark_place(s);
-	if (!error)
-		error = release_packets(s);
-	if (error)
-		stream_fail(s, error);
+	stream_fail(s, error ? error : release_packets(s));
 	return more && !s->error && !s->stopped;
 }
 
 /* All events up to the round's time have been taken, so the history has come to that time. */
 static void reach_round(struct spool_stream *s)
 {
-	int error;
-
 	stream_moment(s, s->ticks);
-	error = s->trace ? trace_writer_time(s->trace, s->now_ns) : 0;
-	if (error)
-		stream_fail(s, error);
+	stream_fail(s, s->trace ? trace_writer_time(s->trace, s->now_ns) : 0);
 }
 
 /* To be called with the first record, or with what the recorder knows of the end. */
@@ -303,17 +296,13 @@ static void settle_clock(struct spool_stream *s, const struct spool_ending *endi
 	s->settled = true;
 	if (ending && ending->end_ticks)
 		error = tick_clock_add(&s->clock, ending->end_ticks, ending->end_mono_ns);
-	if (!error)
-		error = tick_clock_settle(&s->clock);
-	if (error)
-		stream_fail(s, error);
+	stream_fail(s, error ? error : tick_clock_settle(&s->clock));
 }
 
 int spool_stream_advance(struct spool_stream *s, uint64_t ticks, uint64_t mono_ns, bool *more)
 {
 	uint64_t last = ticks ? ticks - 1 : UINT64_MAX;
 	bool goes_on;
-	int error;
 
 	if (more)
 		*more = false;
@@ -327,9 +316,7 @@ int spool_stream_advance(struct spool_stream *s, uint64_t ticks, uint64_t mono_n
 		if (!s->ticks)
 			return 0;
 		tick_clock_now(&s->clock, ticks, mono_ns);
-		error = packets_find(&s->packets, false, enqueue, s);
-		if (error)
-			stream_fail(s, error);
+		stream_fail(s, packets_find(&s->packets, false, enqueue, s));
 	}
 	settle_clock(s, NULL);
 	if (s->options.online)
@@ -360,9 +347,7 @@ int spool_stream_finish(struct spool_stream *s, const struct spool_ending *endin
 	if (s->options.online) {
 		if (ending && ending->end_ticks)
 			tick_clock_now(&s->clock, ending->end_ticks, ending->end_mono_ns);
-		error = packets_find(&s->packets, true, enqueue, s);
-		if (error)
-			stream_fail(s, error);
+		stream_fail(s, packets_find(&s->packets, true, enqueue, s));
 	}
 	take_due(s, UINT64_MAX, UINT64_MAX);
 	assert(!s->heaped || s->error || s->stopped);

@@ -289,8 +289,7 @@ static void measure_events(struct spool_stream *s)
 
 	s->unmeasured = 0;
 	s->event_bytes = trace_writer_track_bytes(s->trace);
-	if (error)
-		stream_fail(s, error);
+	stream_fail(s, error);
 }
 
 /* Whether there is room for one more event; if not, it is counted as left out. */

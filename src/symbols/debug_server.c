@@ -2,6 +2,8 @@
 /* Debug files from debuginfod servers: see debug_server.h. */
 #include "symbols/debug_server.h"
 
+#include "base/array.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -295,18 +297,10 @@ static char *ask(struct debug_server *d, const char *path, const uint8_t *id, si
 
 static struct answer *new_answer(struct debug_server *d, const uint8_t *id, size_t length)
 {
-	struct answer *more;
-
-	if (d->answers == d->room) {
-		more = realloc(d->answer, (d->room * 2 + 16) * sizeof(*more));
-		if (!more)
-			return NULL;
-		d->answer = more;
-		d->room = d->room * 2 + 16;
-	}
-	d->answer[d->answers] = (struct answer){.length = length};
-	memcpy(d->answer[d->answers].id, id, length);
-	return &d->answer[d->answers++];
+	if (!ARRAY_ADD(d->answer, d->room, d->answers, (struct answer){.length = length}))
+		return NULL;
+	memcpy(d->answer[d->answers - 1].id, id, length);
+	return &d->answer[d->answers - 1];
 }
 
 bool debug_server_open(struct debug_server *d, struct elf_file *f, const char *path,

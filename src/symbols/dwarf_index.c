@@ -28,6 +28,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+#include "base/interner.h"
 #include "symbols/dwarf_lines.h"
 
 #define NONE		   UINT32_MAX
@@ -53,9 +55,9 @@ struct unit {
 
 /* A cache: address in memory of something in the DWARF -> interned string. */
 struct memo {
-	const void **key;
-	const char **value;
-	size_t slots, used;
+	struct interner keys;
+	const char **value; /* by number of its key */
+	size_t room;
 };
 
 struct dwarf {
@@ -88,54 +90,33 @@ struct walk {
 
 static void memo_clear(struct memo *m)
 {
-	free(m->key);
+	interner_free(&m->keys);
 	free(m->value);
 	memset(m, 0, sizeof(*m));
 }
 
-static size_t memo_slot(const struct memo *m, const void *key)
+static struct key memo_key(const void *key)
 {
-	size_t at = (size_t)(((uintptr_t)key * 0x9e3779b97f4a7c15u) >> 20) & (m->slots - 1);
-
-	while (m->key[at] && m->key[at] != key)
-		at = (at + 1) & (m->slots - 1);
-	return at;
+	return (struct key){{(uintptr_t)key}};
 }
 
 static const char *memo_get(const struct memo *m, const void *key)
 {
-	return m->slots ? m->value[memo_slot(m, key)] : NULL;
+	uint32_t number = interner_find(&m->keys, memo_key(key));
+
+	return number == INTERNER_NONE ? NULL : m->value[number];
 }
 
 /* Out of memory, entries are forgotten; that only costs time. */
 static void memo_put(struct memo *m, const void *key, const char *value)
 {
-	size_t at;
+	bool is_new;
+	uint32_t number = interner_add(&m->keys, memo_key(key), &is_new);
 
-	if (m->used >= m->slots / 2) {
-		struct memo larger = {.slots = m->slots ? m->slots * 2 : 1024, .used = m->used};
-
-		larger.key = calloc(larger.slots, sizeof(*larger.key));
-		larger.value = calloc(larger.slots, sizeof(*larger.value));
-		if (!larger.key || !larger.value) {
-			free(larger.key);
-			free(larger.value);
-			return;
-		}
-		for (size_t i = 0; i < m->slots; i++) {
-			if (!m->key[i])
-				continue;
-			at = memo_slot(&larger, m->key[i]);
-			larger.key[at] = m->key[i];
-			larger.value[at] = m->value[i];
-		}
+	if (number == INTERNER_NONE || !array_reserve(&m->value, &m->room, number, sizeof(value)))
 		memo_clear(m);
-		*m = larger;
-	}
-	at = memo_slot(m, key);
-	m->used += !m->key[at];
-	m->key[at] = key;
-	m->value[at] = value;
+	else
+		m->value[number] = value;
 }
 
 /* ---- attributes ---- */
@@ -435,20 +416,12 @@ static const char *call_file_name(struct dwarf *d, struct files *f, uint32_t num
 
 static uint32_t new_scope(struct walk *w, const Dwarf_Die *die, uint32_t parent)
 {
-	if (w->scopes == w->scopes_size) {
-		size_t size = w->scopes_size ? w->scopes_size * 2 : 64;
-		struct scope *larger =
-		    size < NONE ? realloc(w->scope, size * sizeof(*larger)) : NULL;
-
-		if (!larger) {
-			w->failed = true;
-			return NONE;
-		}
-		w->scope = larger;
-		w->scopes_size = size;
+	if (w->scopes >= NONE - 1 || !ARRAY_ADD(w->scope, w->scopes_size, w->scopes,
+						(struct scope){.die = *die, .parent = parent})) {
+		w->failed = true;
+		return NONE;
 	}
-	w->scope[w->scopes] = (struct scope){.die = *die, .parent = parent};
-	return (uint32_t)w->scopes++;
+	return (uint32_t)w->scopes - 1;
 }
 
 /* Makes a new scope for the wanted addresses in the ranges of a DIE that so far belong to `parent`;
@@ -744,18 +717,7 @@ struct units {
 
 static bool keep_unit(struct units *units, const struct unit *u)
 {
-	if (units->count == units->size) {
-		size_t size = units->size ? units->size * 2 : 64;
-		struct unit *larger =
-		    size < NONE ? realloc(units->unit, size * sizeof(*larger)) : NULL;
-
-		if (!larger)
-			return false;
-		units->unit = larger;
-		units->size = size;
-	}
-	units->unit[units->count++] = *u;
-	return true;
+	return units->count < NONE - 1 && ARRAY_ADD(units->unit, units->size, units->count, *u);
 }
 
 static bool list_units(struct dwarf *d, const uint64_t *address, size_t count, uint32_t *owner,

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "symbols/elf_file.h"
 
 #define MOST_FORMATS 16
@@ -166,32 +167,13 @@ static const char *string_in(struct reader *r, const struct dwarf_bytes *section
 
 static bool add_directory(struct dwarf_lines *l, const char *name)
 {
-	if (l->directories == l->directories_size) {
-		size_t size = l->directories_size ? l->directories_size * 2 : 32;
-		const char **larger = realloc(l->directory, size * sizeof(*larger));
-
-		if (!larger)
-			return false;
-		l->directory = larger;
-		l->directories_size = size;
-	}
-	l->directory[l->directories++] = name;
-	return true;
+	return ARRAY_ADD(l->directory, l->directories_size, l->directories, name);
 }
 
 static bool add_file(struct dwarf_lines *l, const char *name, uint64_t directory)
 {
-	if (l->files == l->files_size) {
-		size_t size = l->files_size ? l->files_size * 2 : 64;
-		struct dwarf_line_file *larger = realloc(l->file, size * sizeof(*larger));
-
-		if (!larger)
-			return false;
-		l->file = larger;
-		l->files_size = size;
-	}
-	l->file[l->files++] = (struct dwarf_line_file){.name = name, .directory = directory};
-	return true;
+	return ARRAY_ADD(l->file, l->files_size, l->files,
+			 (struct dwarf_line_file){.name = name, .directory = directory});
 }
 
 static bool read_old_file(struct dwarf_lines *l, struct reader *r, const char *name)

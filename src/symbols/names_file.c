@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/bytes.h"
 #include "format/format.h"
 #include "base/varint.h"
@@ -259,12 +260,12 @@ static void put_answers(struct bytes *out, const struct symbol_slot **answer, si
 static bool make_bytes(struct bytes *out, const struct names_file *f,
 		       const struct symbol_cache *cache, const char *key)
 {
-	const struct symbol_slot **answer = calloc(cache->used + 1, sizeof(*answer));
+	const struct symbol_slot **answer = calloc(cache->places.count + 1, sizeof(*answer));
 	struct string_place *string = calloc(2 * cache->symbols + 1, sizeof(*string));
 	size_t count = 0;
 
 	if (answer && string) {
-		for (size_t i = 0; i < cache->slots; i++)
+		for (size_t i = 0; i < cache->places.count; i++)
 			if (cache->slot[i].file == key && cache->slot[i].count <= MOST_INLINED)
 				answer[count++] = &cache->slot[i];
 		qsort(answer, count, sizeof(*answer), compare_answers);
@@ -332,15 +333,8 @@ static void remove_oldest(const char *folder)
 		if (fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) ||
 		    !S_ISREG(st.st_mode))
 			continue;
-		if (files == room) {
-			size_t more = room ? 2 * room : 64;
-			struct old_file *larger = realloc(file, more * sizeof(*file));
-
-			if (!larger)
-				break;
-			file = larger;
-			room = more;
-		}
+		if (!array_reserve(&file, &room, files, sizeof(*file)))
+			break;
 		strcpy(file[files].name, entry->d_name);
 		file[files].used = st.st_mtim;
 		file[files++].bytes = (uint64_t)st.st_size;

@@ -14,19 +14,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/interner.h"
 #include "symbols/symbols.h"
 
 struct symbol_slot {
-	const char *file; /* NULL: empty */
+	const char *file; /* NULL: there was no memory for the answer */
 	uint64_t address;
 	struct symbol *list;
 	size_t count;
 };
 
 struct symbol_cache {
-	struct symbol_slot *slot; /* open addressing */
-	size_t slots;		  /* a power of two, or 0 */
-	size_t used, symbols;
+	struct interner places;	  /* of files and addresses */
+	struct symbol_slot *slot; /* by number */
+	size_t room, symbols;
 };
 
 /* NULL: not known. The answer lives until the next symbol_cache_put(). */

@@ -39,7 +39,8 @@ struct making {
 
 static bool lane_grow(struct making *m, void *array, size_t *room, size_t used, size_t item)
 {
-	return trace_grow_dirty(&m->budget, &m->error, array, room, used, 1, item);
+	return trace_grow(&m->budget, &m->error, (struct kept_array){array, room, used, item, true},
+			  1);
 }
 
 static struct lane *lane_of(struct making *m, uint32_t thread)

@@ -56,6 +56,7 @@ struct ctf {
 	size_t path_room;
 	struct ctf_track_class *class; /* for each type of track events */
 	uint64_t discarded;	       /* count for the headers of further packets */
+	int error;		       /* the first one */
 	/* Visits the same blocks in the order of events, not of times: finds their spans. */
 	struct event_walk order;
 	bool has_spans;
@@ -140,25 +141,28 @@ static int ctf_append(const char *path, const void *bytes, size_t size)
 	return file ? close_file(file, to_file(file, bytes, size)) : errno;
 }
 
-static int ctf_end_packet(struct ctf *c, uint32_t thread)
+static void ctf_fail(struct ctf *c, int error)
+{
+	if (!c->error)
+		c->error = error;
+}
+
+static void ctf_end_packet(struct ctf *c, uint32_t thread)
 {
 	struct stream *s = &c->stream[thread];
 	struct bytes *b = &s->packet;
 	char *path;
-	int error;
 
-	if (b->failed)
-		return MAYFLY_E_MEMORY;
-	if (b->used == 0)
-		return 0;
+	ctf_fail(c, b->failed ? MAYFLY_E_MEMORY : 0);
+	if (c->error || b->used == 0)
+		return;
 	set_word(b, AT_END_TIME, (uint64_t)s->last_ns);
 	set_word(b, AT_CONTENT, (uint64_t)b->used * 8);
 	set_word(b, AT_PACKET, (uint64_t)b->used * 8);
 	path = stream_path(c, thread);
-	error = path ? ctf_append(path, b->at, b->used) : MAYFLY_E_MEMORY;
+	ctf_fail(c, path ? ctf_append(path, b->at, b->used) : MAYFLY_E_MEMORY);
 	free(path);
 	b->used = 0;
-	return error;
 }
 
 /* Begins an event, and a packet if none is open. */
@@ -232,30 +236,31 @@ static void write_frame(struct ctf *c, uint32_t thread, int64_t time_ns, uint32_
 		put_place(c, b, f, NULL);
 }
 
-/* The frames from a node to the root. False: out of memory. */
-static bool ctf_read_path(struct ctf *c, uint32_t node, size_t *depth)
+/* The frames from a node to the root. Returns how many there are. */
+static size_t ctf_read_path(struct ctf *c, uint32_t node)
 {
-	*depth = 0;
+	size_t depth = 0;
+
 	while (node) {
 		struct mayfly_node n = mayfly_trace_node(c->trace, node);
 
-		if (!array_reserve(&c->path, &c->path_room, *depth, sizeof(*c->path)))
-			return false;
-		c->path[(*depth)++] = n.frame;
+		if (!ARRAY_ADD(c->path, c->path_room, depth, n.frame)) {
+			ctf_fail(c, MAYFLY_E_MEMORY);
+			break;
+		}
 		node = n.parent;
 	}
-	return true;
+	return depth;
 }
 
-static int write_stack(struct ctf *c, uint32_t thread, int64_t time_ns, uint32_t node)
+static void write_stack(struct ctf *c, uint32_t thread, int64_t time_ns, uint32_t node)
 {
 	struct bytes *b;
 	size_t depth;
 
 	if (node == 0 || node >= c->info->nodes || !rank_set_take(&c->node_written, node))
-		return 0;
-	if (!ctf_read_path(c, node, &depth))
-		return MAYFLY_E_MEMORY;
+		return;
+	depth = ctf_read_path(c, node);
 	for (size_t i = 0; i < depth; i++)
 		write_frame(c, thread, time_ns, c->path[i]);
 	b = begin_event(c, thread, CTF_STACK, time_ns);
@@ -266,7 +271,6 @@ static int write_stack(struct ctf *c, uint32_t thread, int64_t time_ns, uint32_t
 		    b, export_address(c->trace, mayfly_trace_frame(c->trace, c->path[i])), 8);
 	for (size_t i = 0; i < depth; i++)
 		bytes_put_fixed(b, c->path[i], 4);
-	return 0;
 }
 
 /* ---- events ---- */
@@ -288,26 +292,24 @@ static void ctf_put_span(struct bytes *b, const struct open_span *span)
 	bytes_put_fixed(b, span && span->number != SPAN_NONE ? span->number + 1 : 0, 8);
 }
 
-/* Moves c->order to the current block. 0 or an error. */
-static int follow_order(struct ctf *c)
+/* Moves c->order to the current block. */
+static void follow_order(struct ctf *c)
 {
 	int item = WALK_TRACK;
 
 	while (c->has_spans && item == WALK_TRACK)
 		item = event_walk_next(&c->order);
-	return item < 0 ? item : 0;
+	ctf_fail(c, item < 0 ? item : 0);
 }
 
-static int write_block(struct ctf *c, const struct mayfly_event *e, int64_t time_ns)
+static void write_block(struct ctf *c, const struct mayfly_event *e, int64_t time_ns)
 {
 	static const enum ctf_event ids[] = {CTF_ALLOC, CTF_FREE, CTF_PROMOTE};
 	struct bytes *b;
-	int error = follow_order(c);
 
-	if (!error && e->kind == MAYFLY_ALLOC)
-		error = write_stack(c, e->thread, time_ns, e->node);
-	if (error)
-		return error;
+	follow_order(c);
+	if (e->kind == MAYFLY_ALLOC)
+		write_stack(c, e->thread, time_ns, e->node);
 	b = begin_event(c, e->thread, ids[e->kind], time_ns);
 	bytes_put_fixed(b, e->sample, 8);
 	bytes_put_fixed(b, e->size, 8);
@@ -324,7 +326,6 @@ static int write_block(struct ctf *c, const struct mayfly_event *e, int64_t time
 		put_string(b, e->labels ? mayfly_trace_label_text(c->trace, e->labels) : "-");
 	if (e->kind == MAYFLY_ALLOC && c->has_spans)
 		ctf_put_span(b, event_walk_inside(&c->order, e->thread));
-	return 0;
 }
 
 static void ctf_put_value(struct bytes *b, uint32_t type, union mayfly_value value)
@@ -337,16 +338,14 @@ static void ctf_put_value(struct bytes *b, uint32_t type, union mayfly_value val
 		bytes_put_fixed(b, value.u, 8);
 }
 
-static int write_track(struct ctf *c, const struct event_walk *w, int64_t time_ns)
+static void write_track(struct ctf *c, const struct event_walk *w, int64_t time_ns)
 {
 	const struct mayfly_track_event *e = &w->track;
 	const struct mayfly_track_type *type = mayfly_trace_track_type(c->trace, e->type);
 	bool end = e->kind == MAYFLY_TRACK_END;
 	struct bytes *b;
-	int error = write_stack(c, e->thread, time_ns, e->node);
 
-	if (error)
-		return error;
+	write_stack(c, e->thread, time_ns, e->node);
 	b = begin_event(c, e->thread, c->class[e->type].id + end, time_ns);
 	for (size_t i = 0; i < type->fields && !end; i++)
 		ctf_put_value(b, type->field[i].type, e->value[i]);
@@ -354,7 +353,6 @@ static int write_track(struct ctf *c, const struct event_walk *w, int64_t time_n
 		bytes_put_fixed(b, e->node, 4);
 	if (type->kind == MAYFLY_TYPE_SPAN)
 		ctf_put_span(b, &w->span);
-	return 0;
 }
 
 static int ctf_write_event(void *context, const struct event_walk *w)
@@ -363,68 +361,69 @@ static int ctf_write_event(void *context, const struct event_walk *w)
 	bool block = w->item == WALK_BLOCK;
 	int64_t time_ns = block ? w->block.time_ns : w->track.time_ns;
 	uint32_t thread = block ? w->block.thread : w->track.thread;
-	int error;
 
 	if (!c->begun && time_ns < 0)
 		c->zero_ns = time_ns;
 	c->begun = true;
 	time_ns -= c->zero_ns;
-	error = block ? write_block(c, &w->block, time_ns) : write_track(c, w, time_ns);
-	if (error)
-		return error;
-	return c->stream[thread].packet.used < c->packet_bytes ? 0 : ctf_end_packet(c, thread);
+	if (block)
+		write_block(c, &w->block, time_ns);
+	else
+		write_track(c, w, time_ns);
+	if (c->stream[thread].packet.used >= c->packet_bytes)
+		ctf_end_packet(c, thread);
+	return c->error;
 }
 
 /* A packet without events. */
-static int write_empty(struct ctf *c, int64_t time_ns)
+static void write_empty(struct ctf *c, int64_t time_ns)
 {
 	ctf_begin_packet(c, 0, time_ns);
-	return ctf_end_packet(c, 0);
+	ctf_end_packet(c, 0);
 }
 
 /* Lost events: readers take the increase of a packet's count over the previous packet's. Their
  * threads are unknown, so they are reported at the end of stream 0. */
-static int write_discarded(struct ctf *c)
+static void write_discarded(struct ctf *c)
 {
 	int64_t last_ns = 0;
 	uint64_t lost = c->info->dropped_samples + c->info->dropped_frees + c->info->dropped_events;
-	int error = 0;
 
 	if (!lost)
-		return 0;
+		return;
 	for (uint32_t i = 0; i < c->info->threads + 1; i++)
 		if (c->stream[i].last_ns > last_ns)
 			last_ns = c->stream[i].last_ns;
 	if (c->stream[0].packets == 0)
-		error = write_empty(c, 0);
+		write_empty(c, 0);
 	c->discarded = lost;
-	return error ? error : write_empty(c, last_ns);
+	write_empty(c, last_ns);
 }
 
 /* Readers reject a folder without any stream. */
-static int end_streams(struct ctf *c)
+static void end_streams(struct ctf *c)
 {
-	int error = c->begun ? 0 : write_empty(c, 0);
-
-	for (uint32_t i = 0; !error && i < c->info->threads + 1; i++)
-		error = ctf_end_packet(c, i);
-	return error ? error : write_discarded(c);
+	if (!c->begun)
+		write_empty(c, 0);
+	for (uint32_t i = 0; i < c->info->threads + 1; i++)
+		ctf_end_packet(c, i);
+	write_discarded(c);
 }
 
-static int ctf_write_events(struct ctf *c, const struct mayfly_query *query)
+static void ctf_write_events(struct ctf *c, const struct mayfly_query *query)
 {
 	const unsigned all = WALK_BLOCKS | WALK_PROMOTIONS | WALK_TRACKS;
-	int error = 0;
 
 	c->has_spans = ctf_has_spans(c->trace);
 	if (c->has_spans)
-		error = event_walk_begin(&c->order, c->trace, query, all);
-	if (!error)
-		error = event_walk_run(c->trace, query, all | WALK_BY_TIME | WALK_UNMATCHED,
-				       ctf_write_event, c);
+		ctf_fail(c, event_walk_begin(&c->order, c->trace, query, all));
+	if (!c->error)
+		ctf_fail(c, event_walk_run(c->trace, query, all | WALK_BY_TIME | WALK_UNMATCHED,
+					   ctf_write_event, c));
 	if (c->has_spans)
 		event_walk_end(&c->order);
-	return error ? error : end_streams(c);
+	if (!c->error)
+		end_streams(c);
 }
 
 static int note_stack(void *context, const struct event_walk *w)
@@ -436,7 +435,7 @@ static int note_stack(void *context, const struct event_walk *w)
 }
 
 /* Gives types their ids, and finds which of them have stacks: others get no field for them. */
-static int make_classes(struct ctf *c, const struct mayfly_query *query)
+static void make_classes(struct ctf *c, const struct mayfly_query *query)
 {
 	uint32_t id = CTF_FIRST_TRACK;
 
@@ -444,7 +443,7 @@ static int make_classes(struct ctf *c, const struct mayfly_query *query)
 		c->class[i].id = id++;
 		id += mayfly_trace_track_type(c->trace, i)->kind == MAYFLY_TYPE_SPAN;
 	}
-	return event_walk_run(c->trace, query, WALK_TRACKS | WALK_UNMATCHED, note_stack, c);
+	ctf_fail(c, event_walk_run(c->trace, query, WALK_TRACKS | WALK_UNMATCHED, note_stack, c));
 }
 
 static int write_metadata(const struct ctf *c, const char *purpose)
@@ -480,7 +479,7 @@ static void make_uuid(struct ctf *c)
 	c->uuid[8] = (uint8_t)((c->uuid[8] & 0x3f) | 0x80);
 }
 
-static int make_tables(struct ctf *c)
+static void make_tables(struct ctf *c)
 {
 	c->stream = calloc(c->info->threads + 1, sizeof(*c->stream));
 	c->class = calloc(c->info->track_types + 1, sizeof(*c->class));
@@ -489,26 +488,25 @@ static int make_tables(struct ctf *c)
 		c->packet_bytes = PACKET_BYTES;
 	if (c->packet_bytes < LEAST_PACKET)
 		c->packet_bytes = LEAST_PACKET;
-	return c->stream && c->class && rank_set_begin(&c->node_written, c->info->nodes) &&
-		       rank_set_begin(&c->frame_written, c->info->frames) &&
-		       rank_set_begin(&c->module_written, c->info->modules)
-		   ? 0
-		   : MAYFLY_E_MEMORY;
+	if (!c->stream || !c->class || !rank_set_begin(&c->node_written, c->info->nodes) ||
+	    !rank_set_begin(&c->frame_written, c->info->frames) ||
+	    !rank_set_begin(&c->module_written, c->info->modules))
+		ctf_fail(c, MAYFLY_E_MEMORY);
 }
 
 int export_ctf(const struct mayfly_trace *trace, const struct export_options *options,
 	       const char *folder)
 {
 	struct ctf c = {.trace = trace, .info = mayfly_trace_info(trace), .folder = folder};
-	int error = make_tables(&c);
 
+	make_tables(&c);
 	make_uuid(&c);
-	if (!error)
-		error = make_classes(&c, options->query);
-	if (!error)
-		error = ctf_write_events(&c, options->query);
-	if (!error)
-		error = write_metadata(&c, options->purpose);
+	if (!c.error)
+		make_classes(&c, options->query);
+	if (!c.error)
+		ctf_write_events(&c, options->query);
+	if (!c.error)
+		ctf_fail(&c, write_metadata(&c, options->purpose));
 	for (size_t i = 0; c.stream && i < c.info->threads + 1; i++)
 		bytes_free(&c.stream[i].packet);
 	free(c.stream);
@@ -517,7 +515,7 @@ int export_ctf(const struct mayfly_trace *trace, const struct export_options *op
 	rank_set_free(&c.module_written);
 	free(c.class);
 	free(c.path);
-	return error;
+	return c.error;
 }
 
 const char *ctf_left_out(const struct mayfly_trace *trace, const struct export_options *options)

@@ -279,20 +279,14 @@ static int find_stack(struct export *x, uint32_t node)
 
 static int remember_id(struct export *x, int64_t id)
 {
-	if (!array_reserve(&x->id, &x->ids_size, x->ids, sizeof(*x->id)))
-		return MAYFLY_E_MEMORY;
-	x->id[x->ids++] = id;
-	return 0;
+	return ARRAY_ADD(x->id, x->ids_size, x->ids, id) ? 0 : MAYFLY_E_MEMORY;
 }
 
 static int leave_out(struct export *x, uint64_t sample)
 {
 	if (x->has_domains)
 		return remember_id(x, -1);
-	if (!array_reserve(&x->left_out, &x->left_out_size, x->left_outs, sizeof(*x->left_out)))
-		return MAYFLY_E_MEMORY;
-	x->left_out[x->left_outs++] = sample;
-	return 0;
+	return ARRAY_ADD(x->left_out, x->left_out_size, x->left_outs, sample) ? 0 : MAYFLY_E_MEMORY;
 }
 
 /* A block's id; -1: the block was left out. Without domains it is the number of written blocks before

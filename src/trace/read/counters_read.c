@@ -27,8 +27,7 @@ static void add_counters(struct mayfly_trace *t, struct chunk_reader *c, const u
 {
 	char *text = count ? trace_keep(t, c, size, 1) : NULL;
 
-	if (!text || !chunk_grow(c, &t->counter, &t->counter_room, t->info.counters, count,
-				 sizeof(*t->counter)))
+	if (!text || !chunk_grow(c, GROWING(t->counter, t->counter_room, t->info.counters), count))
 		return;
 	memcpy(text, bytes, size);
 	for (size_t i = 0; i < count; i++) {
@@ -127,8 +126,8 @@ static void keep_points(struct chunk_reader *c, struct trace_counter *k, const i
 {
 	size_t used = k->shown.points;
 
-	if (!chunk_grow(c, &k->time_ns, &k->time_room, used, count, sizeof(*k->time_ns)) ||
-	    !chunk_grow(c, &k->value, &k->value_room, used, count, sizeof(*k->value)))
+	if (!chunk_grow(c, GROWING(k->time_ns, k->time_room, used), count) ||
+	    !chunk_grow(c, GROWING(k->value, k->value_room, used), count))
 		return;
 	memcpy(k->time_ns + used, time_ns, count * sizeof(*time_ns));
 	memcpy(k->value + used, value, count * sizeof(*value));

@@ -252,8 +252,7 @@ static struct shelf *new_shelf(struct mayfly_cursor *c, size_t count)
 	struct shelf *s;
 
 	drop_empty(c);
-	if (!trace_grow(&c->budget, &c->error, &c->shelf, &c->shelf_room, c->shelves, 1,
-			sizeof(*c->shelf)))
+	if (!trace_grow(&c->budget, &c->error, GROWING(c->shelf, c->shelf_room, c->shelves), 1))
 		return NULL;
 	if (bytes > c->budget) {
 		cursor_fail(c, MAYFLY_E_TOO_LARGE);

@@ -65,7 +65,7 @@ void errors_read(struct mayfly_trace *t, struct chunk_reader *c)
 	good = error && read_nodes(t, c, error, (size_t)count);
 	for (unsigned k = 0; good && k < ERROR_SUMS; k++)
 		good = read_sum(c, k, error, (size_t)count);
-	if (!good || !chunk_grow(c, &kept, &room, 0, count + 1, sizeof(*kept)))
+	if (!good || !chunk_grow(c, GROWING(kept, room, 0), count + 1))
 		return;
 	if (count)
 		memcpy(kept, error, (size_t)count * sizeof(*kept));

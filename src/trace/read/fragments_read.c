@@ -54,7 +54,7 @@ void fragments_read(struct mayfly_trace *t, struct chunk_reader *c)
 		return;
 	read = read_entries(t, c, (size_t)count);
 	runs = chunk_numbers(c, COLUMN_FRAGMENT_RUNS, 1);
-	if (!read || !runs || !chunk_grow(c, &entry, &room, 0, count + 1, sizeof(*entry)))
+	if (!read || !runs || !chunk_grow(c, GROWING(entry, room, 0), count + 1))
 		return;
 	if (count)
 		memcpy(entry, read, (size_t)count * sizeof(*entry));

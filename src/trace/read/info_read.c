@@ -32,7 +32,7 @@ static void get_info_command(struct table_reader *r, const uint8_t *bytes, size_
 		count += !bytes[i];
 	if (length && bytes[length - 1])
 		chunk_fail(&r->chunk, MAYFLY_E_DAMAGED);
-	if (!tables_grow(r, &command, &room, 0, count, sizeof(*command)))
+	if (!tables_grow(r, GROWING(command, room, 0), count))
 		return;
 	free(t->command);
 	*to = t->command = command;

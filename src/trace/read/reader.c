@@ -46,7 +46,7 @@ static void note_chunk(struct opening *o, size_t offset)
 {
 	struct mayfly_trace *t = o->t;
 
-	if (!tables_grow(&o->tables, &t->chunk, &t->chunk_room, t->chunks, 1, sizeof(*t->chunk)))
+	if (!tables_grow(&o->tables, GROWING(t->chunk, t->chunk_room, t->chunks), 1))
 		return;
 	t->chunk[t->chunks++] = (struct trace_chunk){
 	    .offset = offset,
@@ -63,7 +63,7 @@ static void note_sums(struct opening *o, size_t offset)
 {
 	struct mayfly_trace *t = o->t;
 
-	if (!tables_grow(&o->tables, &t->sums, &t->sums_room, t->sums_chunks, 1, sizeof(*t->sums)))
+	if (!tables_grow(&o->tables, GROWING(t->sums, t->sums_room, t->sums_chunks), 1))
 		return;
 	t->sums[t->sums_chunks++] = (struct trace_sums){
 	    .offset = offset,
@@ -460,10 +460,9 @@ static int begin_opening(struct opening *o)
 	info->host = info->runtime_parameters = info->context = "";
 	if (!o->tables.chunk.compress)
 		return MAYFLY_E_MEMORY;
-	if (!tables_grow(&o->tables, &t->string, &t->string_room, 0, 1, sizeof(*t->string)) ||
-	    !tables_grow(&o->tables, &t->node, &t->node_room, 0, 1, sizeof(*t->node)) ||
-	    !tables_grow(&o->tables, &o->tables.depth, &o->tables.depth_room, 0, 1,
-			 sizeof(*o->tables.depth)))
+	if (!tables_grow(&o->tables, GROWING(t->string, t->string_room, 0), 1) ||
+	    !tables_grow(&o->tables, GROWING(t->node, t->node_room, 0), 1) ||
+	    !tables_grow(&o->tables, GROWING(o->tables.depth, o->tables.depth_room, 0), 1))
 		return o->tables.chunk.error;
 	t->string[0] = "";
 	t->strings = 1;

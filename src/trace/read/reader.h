@@ -180,14 +180,19 @@ int trace_open(const void *data, size_t size, struct mayfly_trace **trace);
 /* All memory that depends on the file comes from a budget: of opening, and of each walk. */
 uint64_t trace_budget(const struct mayfly_trace *t);
 
-/* Memory that grows with the file and stays: *room items of which `used` are in use become at least
- * used + more. New memory is zero. False: *error is set. */
-bool trace_grow(uint64_t *budget, int *error, void *array, size_t *room, size_t used, uint64_t more,
-		size_t item);
+/* An array that grows with the file and stays: of *room items, `used` are in use. */
+struct kept_array {
+	void *array; /* the address of the pointer to it */
+	size_t *room, used, item;
+	bool dirty; /* new memory need not be zero: pages that are never written to cost nothing */
+};
+#define GROWING(array, room, used)                                                                 \
+	((struct kept_array){&(array), &(room), used, sizeof(*(array)), false})
+#define GROWING_DIRTY(array, room, used)                                                           \
+	((struct kept_array){&(array), &(room), used, sizeof(*(array)), true})
 
-/* The same, but new memory may hold anything: pages that are never written to cost nothing. */
-bool trace_grow_dirty(uint64_t *budget, int *error, void *array, size_t *room, size_t used,
-		      uint64_t more, size_t item);
+/* Makes room for `more` items. False: *error is set. */
+bool trace_grow(uint64_t *budget, int *error, struct kept_array g, uint64_t more);
 
 /* The interval of a block with these flags and this log2. */
 static inline double trace_interval(const struct mayfly_trace *t, uint32_t flags, uint32_t log2)
@@ -226,10 +231,9 @@ int sums_count(struct mayfly_trace *t, size_t *sound);
 /* ---- opening ---- */
 
 /* trace_grow() on the chunk's budget, unless the chunk has failed. */
-static inline bool chunk_grow(struct chunk_reader *c, void *array, size_t *room, size_t used,
-			      uint64_t more, size_t item)
+static inline bool chunk_grow(struct chunk_reader *c, struct kept_array g, uint64_t more)
 {
-	return !c->error && trace_grow(c->budget, &c->error, array, room, used, more, item);
+	return !c->error && trace_grow(c->budget, &c->error, g, more);
 }
 
 /* `count` items and one more, all zero, that live as long as the trace. NULL: c->error is set. */
@@ -311,10 +315,9 @@ static inline void tables_damaged(struct table_reader *r)
 	chunk_fail(&r->chunk, MAYFLY_E_DAMAGED);
 }
 
-static inline bool tables_grow(struct table_reader *r, void *array, size_t *room, size_t used,
-			       uint64_t more, size_t item)
+static inline bool tables_grow(struct table_reader *r, struct kept_array g, uint64_t more)
 {
-	return chunk_grow(&r->chunk, array, room, used, more, item);
+	return chunk_grow(&r->chunk, g, more);
 }
 
 /* INFO, whose first byte r->chunk stands at (info_read.c); r->chunk.error tells how it went. */

@@ -71,7 +71,7 @@ static struct mayfly_mapping *keep_mappings(struct mayfly_trace *t, struct chunk
 	char *text = trace_keep(t, c, size, 1);
 	struct mayfly_mapping *mapping = NULL;
 
-	if (!text || !chunk_grow(c, &mapping, &room, 0, (uint64_t)count + 1, sizeof(*mapping)))
+	if (!text || !chunk_grow(c, GROWING(mapping, room, 0), (uint64_t)count + 1))
 		return NULL;
 	memcpy(text, names, size);
 	for (size_t i = 0; i < count; i++) {

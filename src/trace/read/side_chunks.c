@@ -73,7 +73,7 @@ bool side_chunk_lost(struct mayfly_trace *t, struct chunk_reader *c, uint32_t ty
 {
 	struct mayfly_bad_chunk *bad;
 
-	if (!chunk_grow(c, &t->bad, &t->bad_room, t->info.bad_chunks, 1, sizeof(*t->bad)))
+	if (!chunk_grow(c, GROWING(t->bad, t->bad_room, t->info.bad_chunks), 1))
 		return false;
 	bad = &t->bad[t->info.bad_chunks++];
 	*bad = (struct mayfly_bad_chunk){.offset = at, .holds = what_it_holds(type)};

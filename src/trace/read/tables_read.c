@@ -11,21 +11,13 @@
 #include "trace/read/reader.h"
 #include "base/varint.h"
 
-/* For what is large, and written to when it is read. */
-static bool grow_dirty(struct table_reader *r, void *array, size_t *room, size_t used,
-		       uint64_t more, size_t item)
-{
-	return !r->chunk.error &&
-	       trace_grow_dirty(&r->budget, &r->chunk.error, array, room, used, more, item);
-}
-
 void *trace_keep(struct mayfly_trace *t, struct chunk_reader *c, uint64_t count, size_t item)
 {
 	void *memory = NULL;
 	size_t room = 0;
 
-	if (!chunk_grow(c, &t->block, &t->block_room, t->blocks, 1, sizeof(*t->block)) ||
-	    !chunk_grow(c, &memory, &room, 0, count + 1, item))
+	if (!chunk_grow(c, GROWING(t->block, t->block_room, t->blocks), 1) ||
+	    !chunk_grow(c, (struct kept_array){&memory, &room, 0, item, false}, count + 1))
 		return NULL;
 	return t->block[t->blocks++] = memory;
 }
@@ -64,7 +56,7 @@ void tables_read_texts(struct table_reader *r, const char ***text, size_t *texts
 		return;
 	}
 	kept = trace_keep(r->t, &r->chunk, size, 1);
-	if (!kept || !tables_grow(r, text, room, *texts, count, sizeof(**text)))
+	if (!kept || !tables_grow(r, GROWING(*text, *room, *texts), count))
 		return;
 	memcpy(kept, bytes, size);
 	while (start < size && found < count) {
@@ -174,8 +166,7 @@ static void read_modules(struct table_reader *r)
 	size = chunk_numbers(c, COLUMN_MODULE_SIZE, count);
 	bias = chunk_numbers(c, COLUMN_MODULE_BIAS, count);
 	from = chunk_numbers(c, COLUMN_MODULE_FROM, count);
-	if (!tables_grow(r, &t->module, &t->module_room, t->info.modules, count,
-			 sizeof(*t->module)))
+	if (!tables_grow(r, GROWING(t->module, t->module_room, t->info.modules), count))
 		return;
 	m = t->module + t->info.modules;
 	last = t->info.modules ? m[-1].start : 0;
@@ -208,8 +199,7 @@ static void read_thread_table(struct table_reader *r)
 	tid = chunk_numbers(&r->chunk, COLUMN_THREAD_TID, count);
 	name = string_column(r, COLUMN_THREAD_NAME, count);
 	row = chunk_numbers(&r->chunk, COLUMN_THREAD_ROW, count);
-	if (!tables_grow(r, &t->thread, &t->thread_room, t->info.threads, count,
-			 sizeof(*t->thread)))
+	if (!tables_grow(r, GROWING(t->thread, t->thread_room, t->info.threads), count))
 		return;
 	thread = t->thread + t->info.threads;
 	last = t->info.threads ? thread[-1].tid : 0;
@@ -247,7 +237,7 @@ static void read_frames(struct table_reader *r)
 	kind = chunk_numbers(c, COLUMN_FRAME_KIND, count);
 	module = chunk_numbers(c, COLUMN_FRAME_MODULE, count);
 	address = chunk_numbers(c, COLUMN_FRAME_ADDRESS, count);
-	if (!tables_grow(r, &t->frame, &t->frame_room, t->info.frames, count, sizeof(*t->frame)))
+	if (!tables_grow(r, GROWING(t->frame, t->frame_room, t->info.frames), count))
 		return;
 	f = t->frame + t->info.frames;
 	for (size_t i = 0; i < count; i++) {
@@ -354,13 +344,12 @@ static bool grow_tree(struct table_reader *r, size_t count, size_t chains, size_
 {
 	struct mayfly_trace *t = r->t;
 
-	return grow_dirty(r, &t->node, &t->node_room, t->info.nodes, count, sizeof(*t->node)) &&
-	       grow_dirty(r, &r->depth, &r->depth_room, t->info.nodes, count, sizeof(*r->depth)) &&
-	       grow_dirty(r, &t->chain_end, &t->chain_room, t->chains, chains,
-			  sizeof(*t->chain_end)) &&
-	       tables_grow(r, &r->successors, &r->successors_room, 0, (uint64_t)t->info.frames + 1,
-			   sizeof(*r->successors)) &&
-	       tables_grow(r, &r->entry, &r->entry_room, r->entries, entries, sizeof(*r->entry));
+	return tables_grow(r, GROWING_DIRTY(t->node, t->node_room, t->info.nodes), count) &&
+	       tables_grow(r, GROWING_DIRTY(r->depth, r->depth_room, t->info.nodes), count) &&
+	       tables_grow(r, GROWING_DIRTY(t->chain_end, t->chain_room, t->chains), chains) &&
+	       tables_grow(r, GROWING(r->successors, r->successors_room, 0),
+			   (uint64_t)t->info.frames + 1) &&
+	       tables_grow(r, GROWING(r->entry, r->entry_room, r->entries), entries);
 }
 
 static void read_tree(struct table_reader *r)

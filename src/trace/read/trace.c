@@ -21,51 +21,37 @@ uint64_t trace_budget(const struct mayfly_trace *t)
 	return BUDGET_BASE + BUDGET_TIMES * (uint64_t)t->size;
 }
 
-static bool grow_array(uint64_t *budget, int *error, void *array, size_t *room, size_t used,
-		       uint64_t more, size_t item, bool zeroed)
+bool trace_grow(uint64_t *budget, int *error, struct kept_array g, uint64_t more)
 {
-	void **at = array;
-	uint64_t want, size, bytes;
+	void **at = g.array;
+	uint64_t want, size = (uint64_t)*g.room + *g.room / 2, bytes;
 	uint8_t *bigger;
 
-	if (__builtin_add_overflow((uint64_t)used, more, &want)) {
+	if (__builtin_add_overflow((uint64_t)g.used, more, &want)) {
 		*error = MAYFLY_E_TOO_LARGE;
 		return false;
 	}
-	if (want <= *room && *room)
+	if (want <= *g.room && *g.room)
 		return true;
-	size = (uint64_t)*room + *room / 2;
 	if (size < want)
 		size = want;
 	size += size == 0;
-	if (__builtin_mul_overflow(size - *room, (uint64_t)item, &bytes) || bytes > *budget ||
-	    size > SIZE_MAX / item) {
+	if (__builtin_mul_overflow(size - *g.room, (uint64_t)g.item, &bytes) || bytes > *budget ||
+	    size > SIZE_MAX / g.item) {
 		*error = MAYFLY_E_TOO_LARGE;
 		return false;
 	}
-	bigger = realloc(*at, (size_t)size * item);
+	bigger = realloc(*at, (size_t)size * g.item);
 	if (!bigger) {
 		*error = MAYFLY_E_MEMORY;
 		return false;
 	}
-	if (zeroed)
-		memset(bigger + *room * item, 0, (size_t)bytes);
+	if (!g.dirty)
+		memset(bigger + *g.room * g.item, 0, (size_t)bytes);
 	*budget -= bytes;
 	*at = bigger;
-	*room = (size_t)size;
+	*g.room = (size_t)size;
 	return true;
-}
-
-bool trace_grow(uint64_t *budget, int *error, void *array, size_t *room, size_t used, uint64_t more,
-		size_t item)
-{
-	return grow_array(budget, error, array, room, used, more, item, true);
-}
-
-bool trace_grow_dirty(uint64_t *budget, int *error, void *array, size_t *room, size_t used,
-		      uint64_t more, size_t item)
-{
-	return grow_array(budget, error, array, room, used, more, item, false);
 }
 
 struct event_context trace_context(const struct mayfly_trace *t, const struct trace_chunk *chunk)

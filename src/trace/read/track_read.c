@@ -12,8 +12,8 @@ bool tracks_read_begin(struct table_reader *r)
 {
 	struct mayfly_trace *t = r->t;
 
-	if (!tables_grow(r, &t->text, &t->text_room, 0, 1, sizeof(*t->text)) ||
-	    !tables_grow(r, &t->label_set, &t->label_set_room, 0, 1, sizeof(*t->label_set)))
+	if (!tables_grow(r, GROWING(t->text, t->text_room, 0), 1) ||
+	    !tables_grow(r, GROWING(t->label_set, t->label_set_room, 0), 1))
 		return false;
 	t->text[0] = "";
 	t->texts = 1;
@@ -108,8 +108,7 @@ static void read_track_types(struct table_reader *r)
 	c.fields = chunk_numbers(&r->chunk, COLUMN_TYPE_FIELDS, count);
 	c.field_name = text_column(r, COLUMN_FIELD_NAME, c.all_fields);
 	c.field_type = chunk_numbers(&r->chunk, COLUMN_FIELD_TYPE, c.all_fields);
-	if (!tables_grow(r, &t->track_type, &t->track_type_room, t->info.track_types, count,
-			 sizeof(*t->track_type)))
+	if (!tables_grow(r, GROWING(t->track_type, t->track_type_room, t->info.track_types), count))
 		return;
 	for (size_t i = 0; i < count; i++)
 		if (!read_type(r, &c, i, &t->track_type[t->info.track_types + i]))
@@ -198,9 +197,8 @@ static void read_label_sets(struct table_reader *r)
 	}
 	if (used != labels)
 		tables_damaged(r);
-	if (!tables_grow(r, &t->label_set, &t->label_set_room, t->info.label_sets, sets,
-			 sizeof(*t->label_set)) ||
-	    !tables_grow(r, &t->label, &t->label_room, t->labels, labels, sizeof(*t->label)))
+	if (!tables_grow(r, GROWING(t->label_set, t->label_set_room, t->info.label_sets), sets) ||
+	    !tables_grow(r, GROWING(t->label, t->label_room, t->labels), labels))
 		return;
 	used = 0;
 	for (size_t i = 0; i < sets; i++) {
@@ -224,7 +222,7 @@ static void note_tracks(struct table_reader *r, size_t at)
 
 	if (r->chunk.head.bad)
 		tables_damaged(r);
-	if (!tables_grow(r, &t->track, &t->track_room, t->tracks, 1, sizeof(*t->track)))
+	if (!tables_grow(r, GROWING(t->track, t->track_room, t->tracks), 1))
 		return;
 	t->track[t->tracks++] = (struct trace_tracks){at, events};
 	t->info.track_events += events;

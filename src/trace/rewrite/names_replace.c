@@ -318,27 +318,25 @@ static int make_index(struct replacing *p)
 
 /* ---- the copy ---- */
 
-static int give(trace_sink *sink, void *context, const void *bytes, size_t size)
-{
-	return size ? sink(context, bytes, size) : 0;
-}
-
 static int write_copy(const struct replacing *p, trace_sink *sink, void *context)
 {
 	const uint8_t *data = p->t->data;
-	size_t between = p->strings_at + p->strings_size, after = p->name_at + p->name_size;
-	int error = give(sink, context, data, p->strings_at);
+	const size_t between = p->strings_at + p->strings_size, after = p->name_at + p->name_size;
+	const struct {
+		const void *bytes;
+		size_t size;
+	} part[] = {
+	    {data, p->strings_at},
+	    {p->strings.at, p->strings.used},
+	    {data + between, p->name_at - between},
+	    {p->name.at, p->name.used},
+	    {data + after, p->index_at - after},
+	    {p->index.at, p->index.used},
+	};
+	int error = 0;
 
-	if (!error)
-		error = give(sink, context, p->strings.at, p->strings.used);
-	if (!error)
-		error = give(sink, context, data + between, p->name_at - between);
-	if (!error)
-		error = give(sink, context, p->name.at, p->name.used);
-	if (!error)
-		error = give(sink, context, data + after, p->index_at - after);
-	if (!error)
-		error = give(sink, context, p->index.at, p->index.used);
+	for (size_t i = 0; i < sizeof(part) / sizeof(*part) && !error; i++)
+		error = part[i].size ? sink(context, part[i].bytes, part[i].size) : 0;
 	return error;
 }
 

@@ -731,11 +731,10 @@ int trace_writer_promote(struct trace_writer *w, int64_t time_ns, uint64_t seria
 		if (write_group(w, false))
 			return w->error;
 	}
-	if (!array_reserve(&w->promotion, &w->promotion_room, w->promotions, sizeof(*w->promotion)))
-		return writer_fail(w, MAYFLY_E_MEMORY);
-	w->promotion[w->promotions++] =
-	    (struct promotion){w->batch.events, serial, round_time(w, time_ns)};
-	return 0;
+	return ARRAY_ADD(w->promotion, w->promotion_room, w->promotions,
+			 (struct promotion){w->batch.events, serial, round_time(w, time_ns)})
+		   ? 0
+		   : writer_fail(w, MAYFLY_E_MEMORY);
 }
 
 int trace_writer_counter(struct trace_writer *w, int64_t time_ns, uint32_t name, uint32_t unit,
@@ -813,10 +812,9 @@ int trace_writer_error(struct trace_writer *w, const struct error_row *row)
 	mine.node = tables_node(&w->tables, row->node);
 	if (mine.node == RECORDING_NONE)
 		return writer_fail(w, w->tables.error);
-	if (!array_reserve(&w->error_row, &w->error_room, w->error_rows, sizeof(mine)))
-		return writer_fail(w, MAYFLY_E_MEMORY);
-	w->error_row[w->error_rows++] = mine;
-	return 0;
+	return ARRAY_ADD(w->error_row, w->error_room, w->error_rows, mine)
+		   ? 0
+		   : writer_fail(w, MAYFLY_E_MEMORY);
 }
 
 int trace_writer_picture(struct trace_writer *w, const struct mayfly_picture *picture)
