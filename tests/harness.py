@@ -400,6 +400,13 @@ def library(name):
     return path
 
 
+def deviation(found, truth, stderr):
+    """How many standard errors an estimate is off. Where chance finds little, the error that is stated with
+    it is small, too, so that 4 of these come far more often than of the errors around the truth; the larger
+    one of the two counts."""
+    return (found - truth) / max(1, stderr, stderr * (truth / found) ** .5 if found else 0)
+
+
 def functions_of(trace, *options):
     text = json.dumps(report(trace, "--by", "function", *options)["rows"])
     return set(re.findall(r'"function": "([^"]*)"', text))

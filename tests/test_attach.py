@@ -564,18 +564,19 @@ def recorded_already():
 
 @case
 def no_bytes_lost_between():
-    """Threads that were recorded before keep their place; nothing is lost where an attachment begins."""
+    """Threads that were recorded before keep their place; nothing is lost where an attachment begins. A
+    thread that lost half an interval at each would take away 30 % of all; the standard error is under 2 %."""
     need_attach()
     with Folder() as here, started(program("crowd"), str(CROWD)) as process:
         crowd = Told(process)
         traces = [here / ("%d.mayfly" % i) for i in range(8)]
         for i, trace in enumerate(traces):
-            with attached(process, "-q", "-i", "64K" if i % 2 else "512K", "-o", trace):
+            with attached(process, "-q", "-i", "8K" if i % 2 else "64K", "-o", trace):
                 crowd.tell("a", 60)
             crowd.tell("b", 50 * i)
         process.stdin.close()
         same(process.wait(), 0)
-        crowd_allocated(traces, 8 * 60, most=3)
+        crowd_allocated(traces, 8 * 60)
         crowd_allocated(traces, 0, "site_b")
 
 

@@ -8,8 +8,8 @@ import struct
 import subprocess
 
 import harness
-from harness import (AGENT, MAYFLY, PYTHON, Folder, Readers, Skip, as_json, case, cases, check, descendants, environment,
-                     info, main, need, program, read, record, report, run, same, wait_until)
+from harness import (AGENT, MAYFLY, PYTHON, Folder, Readers, Skip, as_json, case, cases, check, descendants, deviation,
+                     environment, info, main, need, program, read, record, report, run, same, wait_until)
 
 NAMESPACE = ["unshare", "-Ur", "-p", "-f", "--mount-proc"]
 
@@ -320,7 +320,7 @@ def samples_in_such_children(how):
         same(len(children), 80)
         rows = [of_function(child, "child_block") for child in children]
         truth, found = 80 * 100 * 1000, sum(row["bytes"]["estimate"] for row in rows)
-        score = (found - truth) / max(1, sum(row["bytes"]["stderr"] ** 2 for row in rows)) ** .5
+        score = deviation(found, truth, sum(row["bytes"]["stderr"] ** 2 for row in rows) ** .5)
         check(abs(score) < 4, found, truth, score)
 
 

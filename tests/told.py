@@ -2,7 +2,7 @@
 """The programs told and crowd, which do what they are told: see programs/told.c, crowd.c."""
 import shutil
 
-from harness import check, program, report, same
+from harness import check, deviation, program, report, same
 
 
 def told_program(here, name="told"):
@@ -25,11 +25,11 @@ class Told:
 CROWD = 400  # threads
 
 
-def crowd_allocated(traces, blocks, site="site_a", most=4):
+def crowd_allocated(traces, blocks, site="site_a"):
     """Each thread of the crowd has allocated so many blocks at that site; what an estimate of it is off by
-    is at most so many standard errors. (Those that are stated for the stratified sampler are too wide.)"""
+    is less than 4 standard errors. (Those that are stated for the stratified sampler are too wide.)"""
     rows = [row["self"]["bytes"] for trace in traces
             for row in report(trace, "--metric", "allocated", "--top", "0", "--all")["rows"] if row["function"] == site]
     truth, found = CROWD * blocks * 1000, sum(row["estimate"] for row in rows)
-    score = (found - truth) / max(1, sum(row["stderr"] ** 2 for row in rows)) ** .5
-    check(abs(score) < most, "%s: %d bytes of %d, %.1f standard errors off" % (site, found, truth, score))
+    score = deviation(found, truth, sum(row["stderr"] ** 2 for row in rows) ** .5)
+    check(abs(score) < 4, "%s: %d bytes of %d, %.1f standard errors off" % (site, found, truth, score))
