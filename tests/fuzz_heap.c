@@ -9,6 +9,7 @@
 #include "heap/heap_graph.h"
 #include "heap/heap_kinds.h"
 #include "heap/heap_shared.h"
+#include "heap/python_interpreter.h"
 
 #include "fuzz_main.h"
 #include "heap_made.h"
@@ -55,6 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	    {made_start[MADE_DATA] + MADE_BYTES / 2, made_start[MADE_DATA] + MADE_BYTES, 1},
 	};
 	const struct heap_type type = {made_start[MADE_ROOM], made_start[MADE_ROOM] + 4096};
+	const struct python_interpreter python = {.version = 311};
 	const uint8_t rank[2] = {0, 1};
 	const struct heap_question q = {.root = root,
 					.roots = 2,
@@ -62,6 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 					.holders = 2,
 					.type = &type,
 					.types = 1,
+					.python = &python,
 					.waste_contents = 8};
 	/* Not known, with plain links, with mixed links. */
 	static const unsigned int versions[] = {0, 231, 236};

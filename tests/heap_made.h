@@ -7,6 +7,7 @@
  *	MADE_BREAK	the main arena
  *	MADE_ARENA	a further arena
  *	MADE_ROOM	mappings of single blocks
+ *	MADE_POOLS	an arena of Python's, of which only the first pool is there
  */
 #ifndef MAYFLY_HEAP_MADE_H
 #define MAYFLY_HEAP_MADE_H
@@ -17,12 +18,13 @@
 
 #include "heap/heap_image.h"
 
-#define MADE_MAPS 4
+#define MADE_MAPS	 5
+#define MADE_ARENA_BYTES (1u << 20)
 
-enum made_map { MADE_DATA, MADE_BREAK, MADE_ARENA, MADE_ROOM };
+enum made_map { MADE_DATA, MADE_BREAK, MADE_ARENA, MADE_ROOM, MADE_POOLS };
 
 static const uint64_t made_start[MADE_MAPS] = {0x555555500000u, 0x555556000000u, 0x7ffff0000000u,
-					       0x7ffff7000000u};
+					       0x7ffff7000000u, 0x7ffff8000000u};
 #define MADE_BYTES     (1u << 14) /* of each map */
 #define MADE_STATE     0x100u	  /* of malloc_state, in MADE_DATA */
 #define MADE_PAR       0xa00u
@@ -50,10 +52,12 @@ static bool made_read(void *context, uint64_t address, void *to, size_t bytes)
 static inline void made_begin(struct made_memory *m)
 {
 	static const enum heap_map_kind kinds[MADE_MAPS] = {HEAP_MAP_LIBC, HEAP_MAP_BREAK,
-							    HEAP_MAP_ANONYMOUS, HEAP_MAP_ANONYMOUS};
+							    HEAP_MAP_ANONYMOUS, HEAP_MAP_ANONYMOUS,
+							    HEAP_MAP_ANONYMOUS};
 
 	for (int i = 0; i < MADE_MAPS; i++)
 		m->map[i] = (struct heap_map){made_start[i], made_start[i] + MADE_BYTES, kinds[i]};
+	m->map[MADE_POOLS].end = made_start[MADE_POOLS] + MADE_ARENA_BYTES;
 	m->image =
 	    (struct heap_image){.read = made_read, .context = m, .map = m->map, .maps = MADE_MAPS};
 }
@@ -112,6 +116,32 @@ static inline uint64_t made_top(struct made_arena *a)
 
 	made_put(a->m, a->map, at + 8, (MADE_BYTES - at) | a->flags | (a->after_free ? 0 : 1));
 	return made_address(a->map, at);
+}
+
+/* Python's arena, described in a block of malloc: one pool of it has been used. */
+static inline void made_put_arena(struct made_arena *a)
+{
+	uint64_t array = made_chunk(a, 784, true);
+
+	made_put(a->m, a->map, array, made_start[MADE_POOLS]);
+	made_put(a->m, a->map, array + 8, made_address(MADE_POOLS, MADE_BYTES));
+	made_put(a->m, a->map, array + 16, 63 | (uint64_t)64 << 32);
+}
+
+/* Its pool: `used` blocks of so many bytes behind some that are free. */
+#define MADE_POOL_HEAD 48u
+static inline void made_put_pool(struct made_memory *m, uint32_t block_bytes, uint32_t used,
+				 uint32_t unused)
+{
+	uint64_t offset = MADE_POOL_HEAD + (uint64_t)(used + unused) * block_bytes;
+
+	made_put(m, MADE_POOLS, 0, used);
+	made_put(m, MADE_POOLS, 8, unused ? made_address(MADE_POOLS, MADE_POOL_HEAD) : 0);
+	made_put(m, MADE_POOLS, 32, (uint64_t)(block_bytes / 16 - 1) << 32);
+	made_put(m, MADE_POOLS, 40, offset | (uint64_t)(MADE_BYTES - block_bytes) << 32);
+	for (uint32_t i = 0; i + 1 < unused; i++)
+		made_put(m, MADE_POOLS, MADE_POOL_HEAD + i * block_bytes,
+			 made_address(MADE_POOLS, MADE_POOL_HEAD + (i + 1) * block_bytes));
 }
 
 /* malloc_par: how much is mapped for single blocks. */

@@ -22,6 +22,9 @@ static void make_main(struct made_memory *m)
 	}
 	for (unsigned int i = 0; i < 10; i++)
 		made_put(m, MADE_DATA, MADE_VARIABLES + 8 * i, made_address(MADE_BREAK, at[4 * i]));
+	made_put_arena(&a);
+	made_put_pool(m, 64, 20, 5);
+	made_put(m, MADE_POOLS, MADE_POOL_HEAD + 7 * 64, made_address(MADE_BREAK, at[9]));
 	/* One is in the thread's cache. */
 	m->bytes[MADE_BREAK][cache + 2] = 1;
 	made_put(m, MADE_BREAK, cache + 128 + 8, made_address(MADE_BREAK, at[5]));

@@ -8,10 +8,10 @@ from harness import MAYFLY, environment, run, same
 
 
 @contextlib.contextmanager
-def started(*command, preexec_fn=None, **changes):
+def started(*command, preexec_fn=None, stderr=None, **changes):
     """A program that says a line when it is ready and ends when its standard input does."""
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, preexec_fn=preexec_fn,
-                          env=environment(**changes)) as process:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr,
+                          preexec_fn=preexec_fn, env=environment(**changes)) as process:
         try:
             process.said = process.stdout.readline()
             yield process

@@ -6,6 +6,7 @@
 #include "heap/heap_graph.h"
 #include "heap/heap_kinds.h"
 #include "heap/heap_shared.h"
+#include "heap/python_interpreter.h"
 #include "heap_made.h"
 #include "test.h"
 
@@ -193,6 +194,52 @@ static void refusals(void)
 	made_put(m, MADE_BREAK, 64, 48);
 	CHECK(!make(m, &q, &g, &problem) && problem.trouble == HEAP_DAMAGED &&
 	      problem.where == made_start[MADE_BREAK]);
+	free(m);
+}
+
+/* ---- Python ---- */
+
+static const struct python_interpreter python = {.version = 311};
+
+/* A pool with three free blocks and four used ones, of which the variable reaches two. */
+static void blocks_of_python(void)
+{
+	struct made_memory *m = made();
+	struct made_arena a = main_arena(m);
+	const uint64_t pool = made_start[MADE_POOLS] + MADE_POOL_HEAD;
+	const struct heap_root root[] = {
+	    {made_address(MADE_DATA, MADE_VARIABLES), made_address(MADE_DATA, MADE_VARIABLES + 8),
+	     0},
+	    {made_start[MADE_POOLS], made_start[MADE_POOLS] + MADE_ARENA_BYTES, 1}};
+	const uint8_t rank[2] = {0, 0};
+	struct heap_question q = {
+	    .root = root, .roots = 2, .rank = rank, .holders = 2, .python = &python};
+	struct heap_problem problem;
+	struct heap_graph g;
+
+	made_put_arena(&a);
+	made_chunk(&a, 32, true);
+	close_main(&a);
+	made_put_pool(m, 80, 4, 3);
+	made_put(m, MADE_DATA, MADE_VARIABLES, pool + 3 * 80);
+	made_put(m, MADE_POOLS, MADE_POOL_HEAD + 3 * 80 + 16, pool + 5 * 80 + 79);
+	CHECK(make(m, &q, &g, &problem), "%d at %lx", problem.trouble, (long)problem.where);
+	CHECK(g.python.arenas == 1 && g.python.blocks == 4 && g.python.used[4] == 4);
+	CHECK(g.python.bytes == 320 && g.python.free_bytes == 240 && !g.python.damaged);
+	CHECK(g.all.blocks == 6 && g.all.bytes == 320 + 776 + 24);
+	CHECK(g.retained[heap_graph_holder(&g, 0)] == 160);
+	CHECK(g.retained[heap_graph_holder(&g, 1)] == 0, "the arena holds nothing");
+	heap_graph_free(&g);
+	/* A list that leads out of the pool: all seven count. */
+	made_put(m, MADE_POOLS, MADE_POOL_HEAD + 80, 4711);
+	CHECK(make(m, &q, &g, &problem));
+	CHECK(g.python.blocks == 7 && g.python.damaged == 1);
+	heap_graph_free(&g);
+	/* A pool of another arena: this is no Python. */
+	made_put(m, MADE_POOLS, 32, (uint64_t)4 << 32 | 1);
+	CHECK(make(m, &q, &g, &problem));
+	CHECK(g.python.arenas == 0 && g.all.blocks == 2);
+	heap_graph_free(&g);
 	free(m);
 }
 
@@ -392,6 +439,7 @@ int main(void)
 	RUN(further_arenas_and_mappings);
 	RUN(foreign_break);
 	RUN(refusals);
+	RUN(blocks_of_python);
 	RUN(random_graphs);
 	DONE();
 }

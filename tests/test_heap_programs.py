@@ -154,6 +154,38 @@ def types_of_cxx_objects():
         same(picture["lost"]["bytes"], 0)
 
 
+@cases([PYTHON[0], "python3.11", "python3.12", "python3.13"])
+def pymalloc_agrees(python):
+    """Used blocks of each size, as the interpreter counts them."""
+    need_attach()
+    need(python)
+    script = ("import os, sys\n"
+              "keep = {i: [str(i)] * (i % 40) for i in range(30000)}\n"
+              "for i in range(0, 30000, 3): del keep[i]\n"
+              "sys._debugmallocstats()\n"
+              "os.write(1, b'ready\\n')\n"
+              "os.read(0, 1)\n")
+    with Folder() as here:
+        with open(here / "statistics", "wb") as statistics, \
+                started(python, "-S", "-c", script, stderr=statistics) as process:
+            picture = heap(process.pid)
+        with open(here / "statistics") as file:
+            lines = [line.split() for line in file]
+    counted = {int(line[1]): int(line[3]) for line in lines
+               if len(line) == 5 and all(word.isdigit() for word in line)}
+    check(sum(counted.values()) > 30000, counted)
+    pools = picture["python"]
+    found = {row["block_bytes"]: row["blocks"] for row in pools["size_classes"]}
+    # It has counted, then taken a block for the text that it says.
+    check(all(abs(counted.get(size, 0) - found.get(size, 0)) <= 2 for size in {*counted, *found}), counted, found)
+    same((pools["known"], pools["damaged_pools"]), (True, 0))
+    same((pools["blocks"], pools["bytes"]),
+         (sum(found.values()), sum(size * blocks for size, blocks in found.items())))
+    # Arenas hold nothing by themselves.
+    arenas = {"mapping of %.1f MiB" % (i / 10) for i in range(10, 400)}
+    same([row["name"] for row in picture["held"] if row["name"] in arenas], [])
+
+
 @case
 def malloc_agrees_in_python():
     """A real program: what malloc itself counts, asked by the program."""

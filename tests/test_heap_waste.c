@@ -70,7 +70,7 @@ static uint8_t *add(struct heap *h, uint32_t bytes)
 	uint32_t at = h->used;
 
 	CHECK(h->count < MOST && at + bytes + 8 <= ROOM);
-	CHECK(heap_blocks_add(&h->blocks, START + at, bytes + 8, false, &problem));
+	CHECK(heap_blocks_add(&h->blocks, START + at, bytes + 8, HEAP_CHUNKS, &problem));
 	h->at[h->count] = at;
 	h->size[h->count++] = bytes;
 	h->used += bytes + 8;
@@ -238,7 +238,8 @@ static void large_blocks(void)
 	heap_waste_free(&w);
 	/* What cannot be read is in no sum. */
 	h->at[2] = 0;
-	CHECK(heap_blocks_add(&h->blocks, START + ROOM, 4096, false, &(struct heap_problem){0}));
+	CHECK(heap_blocks_add(&h->blocks, START + ROOM, 4096, HEAP_CHUNKS,
+			      &(struct heap_problem){0}));
 	sum = waste_of(h, MOST, &w);
 	CHECK(w.unread == 1 && sum.zero_bytes == 300008);
 	heap_waste_free(&w);

@@ -37,7 +37,7 @@ static bool take_last(struct walk *k)
 	if (!bytes || !k->blocks)
 		return true;
 	k->sums->chunk_bytes += bytes;
-	return heap_blocks_add(k->blocks, at, bytes, false, k->problem) &&
+	return heap_blocks_add(k->blocks, at, bytes, HEAP_CHUNKS, k->problem) &&
 	       (bytes != GLIBC_TCACHE_CHUNK || glibc_cached_add(k->cached, at, k->problem));
 }
 
@@ -184,7 +184,8 @@ static bool walk_piece(struct walk *k, const struct glibc_piece *piece)
 	switch (piece->kind) {
 	case GLIBC_MAPPED:
 		k->sums->mapped++;
-		return heap_blocks_add(k->blocks, at + HEAD, piece->limit - at, true, k->problem);
+		return heap_blocks_add(k->blocks, at + HEAD, piece->limit - at, HEAP_MAPPED,
+				       k->problem);
 	case GLIBC_MAIN:
 		if (piece->begins_unknown && !find_run(k, at, &at))
 			return false;
@@ -217,34 +218,34 @@ static bool walk_all(struct heap_window *w, const struct glibc_pieces *p, struct
 
 static int compare_ranges(const void *a, const void *b)
 {
-	const struct glibc_range *x = a, *y = b;
+	const struct heap_range *x = a, *y = b;
 
 	return (x->start > y->start) - (x->start < y->start);
 }
 
 /* Each piece with what is before its first chunk, and the state of the main arena. */
-static bool list_ranges(const struct glibc_pieces *p, struct glibc_ranges *ranges)
+static bool list_ranges(const struct glibc_pieces *p, struct heap_ranges *ranges)
 {
 	const uint64_t main = p->arena[0].at;
 
 	ranges->range = malloc((p->count + 1) * sizeof(*ranges->range));
 	if (!ranges->range)
 		return false;
-	ranges->range[ranges->count++] = (struct glibc_range){main, main + MALLOC_STATE_BYTES};
+	ranges->range[ranges->count++] = (struct heap_range){main, main + MALLOC_STATE_BYTES};
 	for (size_t i = 0; i < p->count; i++) {
 		const struct glibc_piece *piece = &p->piece[i];
 		uint64_t start = piece->start;
 
 		if (piece->kind == GLIBC_FURTHER)
 			start &= ~(HEAP_BYTES_MOST - 1);
-		ranges->range[ranges->count++] = (struct glibc_range){start, piece->limit};
+		ranges->range[ranges->count++] = (struct heap_range){start, piece->limit};
 	}
 	qsort(ranges->range, ranges->count, sizeof(*ranges->range), compare_ranges);
 	return true;
 }
 
 bool glibc_heap_walk(const struct heap_image *image, unsigned int version, struct heap_blocks *b,
-		     struct glibc_sums *sums, struct glibc_ranges *ranges,
+		     struct glibc_sums *sums, struct heap_ranges *ranges,
 		     struct heap_problem *problem)
 {
 	struct glibc_cached cached = {.version = version};
@@ -253,7 +254,7 @@ bool glibc_heap_walk(const struct heap_image *image, unsigned int version, struc
 	bool good = false;
 
 	*sums = (struct glibc_sums){0};
-	*ranges = (struct glibc_ranges){0};
+	*ranges = (struct heap_ranges){0};
 	if (version && version < 231)
 		return heap_fail(problem, HEAP_OLD_LIBC, 0);
 	if (version > 241)

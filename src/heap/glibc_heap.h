@@ -30,19 +30,9 @@ struct glibc_sums {
 	int64_t mapped_missing;
 };
 
-/* Memory that is malloc's own, with its blocks: no roots of the program's. In order of addresses. */
-struct glibc_range {
-	uint64_t start, end;
-};
-
-struct glibc_ranges {
-	struct glibc_range *range;
-	size_t count;
-};
-
 /* version: 236 for 2.36; 0: not known. The caller frees ranges->range. */
 bool glibc_heap_walk(const struct heap_image *image, unsigned int version, struct heap_blocks *b,
-		     struct glibc_sums *sums, struct glibc_ranges *ranges,
+		     struct glibc_sums *sums, struct heap_ranges *ranges,
 		     struct heap_problem *problem);
 
 #endif

@@ -21,32 +21,33 @@ static struct heap_region *last_region(const struct heap_blocks *b)
 
 /* The last region takes a block at this address, too. */
 static bool continues(const struct heap_region *r, uint64_t address, uint64_t chunk_bytes,
-		      bool mapped)
+		      enum heap_block_kind kind)
 {
-	return r && !mapped && !r->mapped && address >= r->end && address - r->end < GAP_MOST &&
+	return r && kind != HEAP_MAPPED && kind == r->kind && address >= r->end &&
+	       address - r->end < GAP_MOST &&
 	       (address + chunk_bytes - r->base) / HEAP_UNIT < UINT32_MAX;
 }
 
-bool heap_blocks_add(struct heap_blocks *b, uint64_t address, uint64_t chunk_bytes, bool mapped,
-		     struct heap_problem *problem)
+bool heap_blocks_add(struct heap_blocks *b, uint64_t address, uint64_t chunk_bytes,
+		     enum heap_block_kind kind, struct heap_problem *problem)
 {
 	struct heap_region *r = last_region(b);
 	/* The end of what the program may use. */
-	uint64_t end = address + chunk_bytes - (mapped ? 16 : 8);
+	uint64_t end = address + chunk_bytes - heap_head_bytes(kind);
 
 	if (chunk_bytes / HEAP_UNIT > UINT32_MAX || b->count >= HEAP_BLOCKS_MOST)
 		return heap_fail(problem, HEAP_TOO_LARGE, address);
-	if (chunk_bytes < 2 * HEAP_UNIT || end >> 47 || address % HEAP_UNIT ||
+	if (chunk_bytes < HEAP_UNIT + heap_head_bytes(kind) || end >> 47 || address % HEAP_UNIT ||
 	    chunk_bytes % HEAP_UNIT || (r && address < r->end))
 		return heap_fail(problem, HEAP_DAMAGED, address);
-	if (!continues(r, address, chunk_bytes, mapped)) {
+	if (!continues(r, address, chunk_bytes, kind)) {
 		if (b->regions >= REGIONS_MOST)
 			return heap_fail(problem, HEAP_TOO_LARGE, address);
 		if (!array_reserve(&b->region, &b->region_capacity, b->regions, sizeof(*b->region)))
 			return heap_fail(problem, HEAP_NO_MEMORY, 0);
 		r = &b->region[b->regions++];
 		*r = (struct heap_region){
-		    .base = address, .first = (uint32_t)b->count, .mapped = mapped};
+		    .base = address, .first = (uint32_t)b->count, .kind = kind};
 	}
 	if (!array_reserve(&b->start, &b->start_capacity, b->count, sizeof(*b->start)) ||
 	    !array_reserve(&b->size, &b->size_capacity, b->count, sizeof(*b->size)))
@@ -130,6 +131,51 @@ bool heap_blocks_index(struct heap_blocks *b, struct heap_problem *problem)
 	b->lowest = b->regions ? b->region[0].base : 0;
 	b->highest = b->regions ? last_region(b)->end : 0;
 	return true;
+}
+
+/* ---- two allocators ---- */
+
+static bool add_from(struct heap_blocks *to, const struct heap_blocks *from, size_t *region,
+		     uint32_t block, struct heap_problem *problem)
+{
+	const struct heap_region *r;
+
+	*region = heap_blocks_region(from, block, *region);
+	r = &from->region[*region];
+	return heap_blocks_add(to, heap_block_address(from, r, block),
+			       (uint64_t)from->size[block] * HEAP_UNIT, r->kind, problem);
+}
+
+static uint64_t address_of(const struct heap_blocks *b, uint32_t block, size_t *region)
+{
+	if (block >= b->count)
+		return UINT64_MAX;
+	*region = heap_blocks_region(b, block, *region);
+	return heap_block_address(b, &b->region[*region], block);
+}
+
+bool heap_blocks_merge(struct heap_blocks *b, const struct heap_blocks *more,
+		       struct heap_problem *problem)
+{
+	struct heap_blocks all = {0};
+	size_t here = 0, there = 0;
+	uint32_t a = 0, m = 0;
+	bool good = true;
+
+	while (good && (a < b->count || m < more->count)) {
+		if (address_of(b, a, &here) < address_of(more, m, &there))
+			good = add_from(&all, b, &here, a++, problem);
+		else
+			good = add_from(&all, more, &there, m++, problem);
+	}
+	if (good)
+		heap_blocks_free(b);
+	if (good && heap_blocks_index(&all, problem)) {
+		*b = all;
+		return true;
+	}
+	heap_blocks_free(&all);
+	return false;
 }
 
 void heap_blocks_free(struct heap_blocks *b)

@@ -20,12 +20,19 @@
 #define HEAP_UNIT	 16u	     /* blocks begin at multiples of it */
 #define HEAP_BLOCKS_MOST 0x7ffffff0u /* a bit of their numbers is used for other things */
 
+/* What a region's blocks are, as it says how much of them is the allocator's. */
+enum heap_block_kind {
+	HEAP_CHUNKS, /* of malloc: the head has 8 bytes */
+	HEAP_MAPPED, /* one block with a mapping of its own: 16 */
+	HEAP_POOLS,  /* of Python: none */
+};
+
 struct heap_region {
 	uint64_t base, end;
 	uint32_t first, count; /* blocks */
 	size_t granule;	       /* in granule[] */
 	uint8_t granule_log2;
-	bool mapped; /* one block with a mapping of its own */
+	enum heap_block_kind kind;
 };
 
 struct heap_blocks {
@@ -41,8 +48,11 @@ struct heap_blocks {
 };
 
 /* In rising order of addresses. address: what malloc() returned; chunk_bytes: with its head. */
-bool heap_blocks_add(struct heap_blocks *b, uint64_t address, uint64_t chunk_bytes, bool mapped,
-		     struct heap_problem *problem);
+bool heap_blocks_add(struct heap_blocks *b, uint64_t address, uint64_t chunk_bytes,
+		     enum heap_block_kind kind, struct heap_problem *problem);
+/* Adds all blocks of another allocator, which lie between these, and makes the index again. */
+bool heap_blocks_merge(struct heap_blocks *b, const struct heap_blocks *more,
+		       struct heap_problem *problem);
 /* Removes those whose size is 0, and makes the index. */
 bool heap_blocks_index(struct heap_blocks *b, struct heap_problem *problem);
 void heap_blocks_free(struct heap_blocks *b);
@@ -59,11 +69,24 @@ static inline uint64_t heap_block_address(const struct heap_blocks *b, const str
 	return r->base + (uint64_t)b->start[block] * HEAP_UNIT;
 }
 
+static inline uint64_t heap_head_bytes(enum heap_block_kind kind)
+{
+	switch (kind) {
+	case HEAP_CHUNKS:
+		return 8;
+	case HEAP_MAPPED:
+		return 16;
+	case HEAP_POOLS:
+		break;
+	}
+	return 0;
+}
+
 /* What malloc_usable_size() says. */
 static inline uint64_t heap_block_bytes(const struct heap_blocks *b, const struct heap_region *r,
 					uint32_t block)
 {
-	return (uint64_t)b->size[block] * HEAP_UNIT - (r->mapped ? 16 : 8);
+	return (uint64_t)b->size[block] * HEAP_UNIT - heap_head_bytes(r->kind);
 }
 
 #endif

@@ -35,6 +35,8 @@ struct heap_type {
 	uint64_t start, end;
 };
 
+struct python_interpreter;
+
 struct heap_question {
 	const struct heap_root *root; /* in order of holders, then of addresses */
 	size_t roots;
@@ -47,6 +49,7 @@ struct heap_question {
 	uint32_t holders;
 	const struct heap_type *type; /* in order of addresses, none overlaps another */
 	size_t types;
+	const struct python_interpreter *python; /* NULL: there is none */
 	size_t
 	    waste_contents; /* waste is looked for, with at most so many contents; 0: it is not */
 	/* Called now and then with the share that is done; false: give up. May be NULL. */

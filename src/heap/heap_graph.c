@@ -24,7 +24,7 @@ static bool add_root(struct roots *r, uint64_t start, uint64_t end, uint32_t hol
 }
 
 /* The first range that ends after the address. */
-static size_t range_after(const struct glibc_ranges *own, uint64_t address)
+static size_t range_after(const struct heap_ranges *own, uint64_t address)
 {
 	size_t low = 0, high = own->count;
 
@@ -40,7 +40,7 @@ static size_t range_after(const struct glibc_ranges *own, uint64_t address)
 }
 
 /* Malloc's state points to the ends of blocks, and what is in free chunks means nothing. */
-static bool cut_roots(const struct heap_question *q, const struct glibc_ranges *own,
+static bool cut_roots(const struct heap_question *q, const struct heap_ranges *own,
 		      struct roots *roots)
 {
 	for (size_t i = 0; i < q->roots; i++) {
@@ -108,13 +108,15 @@ bool heap_graph_make(const struct heap_image *image, unsigned int version,
 		     struct heap_problem *problem)
 {
 	struct heap_question cut = *q;
-	struct glibc_ranges own = {0};
+	struct heap_ranges own = {0};
 	struct roots roots = {0};
 	bool good;
 
 	*g = (struct heap_graph){0};
 	*problem = (struct heap_problem){0};
 	good = glibc_heap_walk(image, version, &g->blocks, &g->sums, &own, problem);
+	if (good && q->python)
+		good = pymalloc_heap_walk(image, &g->blocks, &g->python, &own, problem);
 	if (good && !cut_roots(q, &own, &roots))
 		good = heap_fail(problem, HEAP_NO_MEMORY, 0);
 	cut.root = roots.root;

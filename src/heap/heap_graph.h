@@ -3,6 +3,7 @@
  * The picture of a heap: from the image of a process and its holders to who holds how much.
  *
  *	image --glibc_heap_walk--> blocks --heap_edges--> pointers --heap_reach--> ranks
+ *	      --pymalloc_heap_walk--> blocks of Python's arenas
  *	      --heap_owners--> dominators --> what each retains
  *	      blocks --heap_waste--> what their contents waste, found on the way
  *
@@ -15,6 +16,7 @@
 #include "heap/glibc_heap.h"
 #include "heap/heap_owners.h"
 #include "heap/heap_waste.h"
+#include "heap/pymalloc_heap.h"
 
 struct heap_total {
 	uint64_t bytes, blocks;
@@ -23,7 +25,8 @@ struct heap_total {
 struct heap_graph {
 	struct heap_blocks blocks;
 	struct glibc_sums sums;
-	struct heap_edges edges; /* only its types and counts */
+	struct pymalloc_sums python; /* if the question has an interpreter */
+	struct heap_edges edges;     /* only its types and counts */
 	struct heap_reach reach;
 	struct heap_owners owners;
 	struct heap_waste waste; /* if the question has waste_contents */

@@ -35,6 +35,16 @@ struct heap_image {
 	size_t maps;
 };
 
+/* Memory that is an allocator's own, with its blocks: no roots of the program's. In order of addresses. */
+struct heap_range {
+	uint64_t start, end;
+};
+
+struct heap_ranges {
+	struct heap_range *range;
+	size_t count;
+};
+
 /* Why there is no picture. */
 enum heap_trouble {
 	HEAP_FINE,

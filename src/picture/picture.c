@@ -211,6 +211,7 @@ static bool make_graph(struct making *k, struct heap_problem *problem)
 				  .holders = (uint32_t)p->holders.count,
 				  .type = p->type,
 				  .types = p->types,
+				  .python = p->has_python == PYTHON_KNOWN ? &p->python : NULL,
 				  .waste_contents = k->wishes->waste ? WASTE_CONTENTS_MOST : 0,
 				  .progress = progress,
 				  .read_all = read_all,
@@ -246,6 +247,7 @@ static bool make(struct making *k, bool *again)
 	if (good) {
 		p->libc_version = k->modules.libc_version;
 		note_anonymous(p, &p->holders);
+		p->has_python = find_python(&p->python, &k->modules, s);
 		good = make_graph(k, &problem);
 		*again = problem.trouble == HEAP_DAMAGED || problem.trouble == HEAP_UNREADABLE ||
 			 problem.trouble == HEAP_FOREIGN_BREAK;

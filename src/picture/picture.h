@@ -14,6 +14,7 @@
 #include "heap/heap_graph.h"
 #include "heap/heap_kinds.h"
 #include "heap/heap_shared.h"
+#include "picture/find_python.h"
 #include "picture/holder_list.h"
 
 #define PICTURE_WHY 500
@@ -34,6 +35,8 @@ struct picture {
 	pid_t pid; /* 0: of a core file */
 	char program[64];
 	unsigned int libc_version;
+	enum python_state has_python;
+	struct python_interpreter python;
 	enum frozen_how how;
 	int64_t frozen_ns; /* CLOCK_MONOTONIC while it was stopped; 0: it was not */
 	int64_t stopped_ns;

@@ -130,6 +130,39 @@ static const char *how_word(const struct picture *p)
 	return "";
 }
 
+static void put_python(struct json *j, const struct picture *p)
+{
+	const struct pymalloc_sums *s = &p->graph.python;
+	char version[16];
+
+	if (p->has_python == PYTHON_NONE) {
+		json_null(j, "python");
+		return;
+	}
+	json_object(j, "python");
+	snprintf(version, sizeof(version), "%u.%u", p->python.version / 100,
+		 p->python.version % 100);
+	json_text_or_null(j, "version", p->python.version ? version : "");
+	json_bool(j, "known", p->has_python == PYTHON_KNOWN);
+	json_unsigned(j, "arenas", s->arenas);
+	json_unsigned(j, "arena_bytes", s->arena_bytes);
+	json_unsigned(j, "blocks", s->blocks);
+	json_unsigned(j, "bytes", s->bytes);
+	json_unsigned(j, "free_block_bytes", s->free_bytes);
+	json_unsigned(j, "damaged_pools", s->damaged);
+	json_array(j, "size_classes");
+	for (unsigned int i = 0; i < PYMALLOC_CLASSES; i++) {
+		if (!s->used[i])
+			continue;
+		json_object(j, NULL);
+		json_unsigned(j, "block_bytes", (i + 1) * HEAP_UNIT);
+		json_unsigned(j, "blocks", s->used[i]);
+		json_end(j);
+	}
+	json_end(j);
+	json_end(j);
+}
+
 static void put_all(struct json *j, const struct picture *p, const struct heap_rows *rows,
 		    const struct heap_kinds *kinds)
 {
@@ -155,6 +188,7 @@ static void put_all(struct json *j, const struct picture *p, const struct heap_r
 	json_unsigned(j, "mapped_bytes", g->sums.mapped_bytes);
 	json_unsigned(j, "mapped_blocks", g->sums.mapped);
 	json_end(j);
+	put_python(j, p);
 	put_waste(j, p, &waste);
 	json_unsigned_or_null(j, "waste_interval_bytes", g->waste.interval != 0, g->waste.interval);
 	put_rows(j, p, rows, HEAP_ROW_HOLDER, "held");

@@ -14,6 +14,7 @@
 static void print_how(const struct picture *p, const struct output *o)
 {
 	char bytes[FIGURE_TEXT], blocks[FIGURE_TEXT], time[FIGURE_TEXT], libc[32] = "";
+	char python[FIGURE_TEXT + 64] = "";
 	char how[FREEZE_WHY + 200];
 
 	text_duration(time, sizeof(time), (double)p->stopped_ns);
@@ -38,9 +39,14 @@ static void print_how(const struct picture *p, const struct output *o)
 		}
 	if (p->libc_version)
 		text_format(libc, sizeof(libc), " (glibc 2.%u)", p->libc_version % 100);
-	print_wrapped(o, STYLE_BOLD, 2, "%s in %s blocks of malloc%s; %s",
+	if (p->graph.python.arenas)
+		text_format(python, sizeof(python), " and of Python %u.%u (%s in its arenas)",
+			    p->python.version / 100, p->python.version % 100,
+			    text_bytes(bytes, sizeof(bytes), (double)p->graph.python.bytes));
+	print_wrapped(o, STYLE_BOLD, 2, "%s in %s blocks of malloc%s%s; %s",
 		      text_bytes(bytes, sizeof(bytes), (double)p->graph.all.bytes),
-		      text_count(blocks, sizeof(blocks), (double)p->graph.all.blocks), libc, how);
+		      text_count(blocks, sizeof(blocks), (double)p->graph.all.blocks), libc, python,
+		      how);
 	puts("");
 }
 
@@ -109,8 +115,23 @@ static void print_notes(const struct picture *p, const struct output *o)
 		print_wrapped(o, STYLE_NOTE, 2,
 			      "malloc counts %s more in mappings of single blocks than was found.",
 			      text_bytes(bytes, sizeof(bytes), (double)g->sums.mapped_missing));
+	if (p->has_python == PYTHON_UNKNOWN)
+		print_wrapped(
+		    o, STYLE_NOTE, 2,
+		    "This Python's objects are not known: its arenas count as mappings that "
+		    "hold what they point to. Those of Python %u.%u to %u.%u are known, "
+		    "unless it is free-threaded.",
+		    PYTHON_OLDEST / 100, PYTHON_OLDEST % 100, PYTHON_NEWEST / 100,
+		    PYTHON_NEWEST % 100);
+	if (g->python.damaged)
+		print_wrapped(
+		    o, STYLE_NOTE, 2,
+		    "%s of Python's pools were being changed: all of their blocks count as "
+		    "used.",
+		    text_count(blocks, sizeof(blocks), (double)g->python.damaged));
 	/* Another allocator beside malloc, or one on top of it. */
-	if (p->anonymous_bytes > 4 * (g->all.bytes + g->sums.free_bytes + (64 << 20)))
+	if (p->anonymous_bytes >
+	    4 * (g->all.bytes + g->sums.free_bytes + (64 << 20)) + g->python.arena_bytes)
 		print_wrapped(
 		    o, STYLE_NOTE, 2,
 		    "%s of anonymous memory are mapped: most of what is used of it is not "
