@@ -118,6 +118,55 @@ def totals(words):
             same(names, [row["function"] for row in expected["rows"]], by)
 
 
+PICTURES = ["made-picture", "made-exact-picture"]
+
+
+@cases(PICTURES)
+def tables_of_pictures(name):
+    """Holders and types, and functions of what one holder has: as the report has them."""
+    asked = [("holder", []), ("type", []), ("function", ["--holder", "^g_sessions$"]), ("stack", ["--type", "Session"])]
+    found = iter(drive(golden(name), *(step for by, words in asked for step in (
+        ["open", hash_of("table", words, "own.by=" + by)], ["titles", ".total > span"],
+        ["titles", ".rows tr:not(.space) td:nth-child(2) .figure"], ["texts", ".rows .name-text"],
+        ["texts", ".sentence .metric"]))))
+    for by, words in asked:
+        total, figures, names, metric = (next(found) for _ in range(4))
+        expected = json.loads(report("report", "--json", "--all", "--top", "0", "--by", by, *words, golden(name)))
+        same(expected["metric"], "picture")
+        same(metric, ["In the heap's picture"], "what is counted")
+        values = [expected["total"], *(row["self"] for row in expected["rows"])]
+        same(len([*total, *figures]), len(values), by)
+        for shown, value in zip([*total, *figures], values):
+            if value["bytes"]["low"] == value["bytes"]["high"]:
+                same(shown, "{:,} bytes, exact".format(round(value["bytes"]["estimate"])), by)
+            else:
+                check("95 % interval" in shown and shown.endswith("%d samples" % value["samples"]) or
+                      value["samples"] == 1, by, shown)
+        if by == "holder":
+            same(names, [row["holder"] or "not in malloc's heap" for row in expected["rows"]], "names")
+        if by == "type":
+            same([one for one in names if " to " not in one],
+                 [row["type"] for row in expected["rows"] if row["type"]], "names")
+
+
+@case
+def the_picture_has_one_moment():
+    """Another metric or moment leaves it, with the filters and keys that only it has; what has times leaves it out."""
+    has, gone, by, without, timeline = drive(
+        golden("made-picture"), ["open", "#v1/table?own.by=function"], ["click", "button.add"],
+        ["click", "[aria-label=Filters] >> text=Held by"],
+        ["type", "g_sessions"], ["press", "Enter"], ["texts", ".sentence .visually-hidden"],
+        ["click", ".sentence .metric"], ["click", "text=Live at the end"], ["texts", ".sentence .visually-hidden"],
+        ["open", "#v1/table?own.by=holder"], ["click", ".sentence .metric"], ["click", "text=Allocated"],
+        ["texts", ".rows thead .names"], ["texts", ".sentence .visually-hidden"],
+        ["open", "#v1/timeline?holder=g_sessions"], ["texts", ".not-applied"])
+    same((has, gone), (["In the heap's picture, held by g_sessions"], ["Live at the end"]), "filters")
+    same((by, without), (["Function"], ["Allocated"]), "keys")
+    same(timeline, ["Without effect on this view: in the heap's picture, held by g_sessions"], "times")
+    none, = drive(golden("exact"), ["open", "#v1/table?own.by=holder"], ["texts", ".empty"])
+    check("no picture of the heap" in none[0], none)
+
+
 @case
 def terminal():
     """The command that the page names prints the same total."""

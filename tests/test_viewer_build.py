@@ -21,7 +21,8 @@ GOLDEN = sorted(glob.glob(os.path.join(SOURCE, "tests", "golden", "*.mayfly")))
 MOST_BYTES = 400 * 1000
 
 REQUESTS = ["info", "overview", "rows?by=function&top=20", "rows?by=line&metric=allocated&skip=3",
-            "rows?by=stack&metric=leaked", "rows?by=type", "rows?by=size&min-size=100",
+            "rows?by=stack&metric=leaked", "rows?by=type", "rows?by=holder", "tree?holder=g_sessions",
+            "overview?metric=picture&type=Session", "curve?holder=x", "rows?by=holder&at=1s", "rows?by=size&min-size=100",
             "rows?by=function&from=1ms&to=20ms&focus=a", "curve?points=50",
             "series?points=20&top=3", "histogram?classes=size", "histogram?classes=lifetime",
             "spans", "events", "churn", "reallocs", "survival", "rss", "fragmentation", "leaks",
@@ -206,14 +207,14 @@ def difference():
             compare_arrays(a[2], b[2], str(requests))
 
 
-@cases(["exact", "sampled", "made-tracks", "snapshots"])
+@cases(["exact", "sampled", "made-tracks", "snapshots", "made-picture"])
 def damaged(name):
     """Bytes changed at random, and files cut off: the page answers what the native reader does."""
     built()
     need("node")
     whole = read(os.path.join(SOURCE, "tests", "golden", name + ".mayfly"))
     chance = random.Random(name)
-    requests = ["info", "rows?by=stack&metric=allocated", "leaks", "churn"]
+    requests = ["info", "rows?by=stack&metric=allocated", "rows?by=holder", "leaks", "churn"]
     with Folder() as here:
         paths = []
         for i in range(40):

@@ -11,15 +11,16 @@ static const struct {
 	const char *name;
 	view_json *json; /* or: */
 	view_bytes *bytes;
+	bool of_picture; /* can be asked of the picture of the heap */
 } requests[] = {
     {"info", view_info},
-    {"overview", view_overview},
-    {"rows", view_rows},
+    {"overview", view_overview, .of_picture = true},
+    {"rows", view_rows, .of_picture = true},
     {"curve", view_curve},
     {"series", view_series},
     {"grown", view_grown},
     {"histogram", view_histogram},
-    {"leaks", view_leaks},
+    {"leaks", view_leaks, .of_picture = true},
     {"spans", view_spans},
     {"events", view_events},
     {"churn", view_churn},
@@ -27,15 +28,15 @@ static const struct {
     {"survival", view_survival},
     {"rss", view_rss},
     {"fragmentation", view_fragmentation},
-    {"source", view_source},
+    {"source", view_source, .of_picture = true},
     {"export", .bytes = view_export},
     {"file", .bytes = view_file},
     {"basefile", .bytes = view_basefile},
-    {"diff", view_diff},
-    {"changes", view_changes},
-    {"tree", .bytes = view_tree},
-    {"difftree", .bytes = view_difftree},
-    {"callers", view_callers},
+    {"diff", view_diff, .of_picture = true},
+    {"changes", view_changes, .of_picture = true},
+    {"tree", .bytes = view_tree, .of_picture = true},
+    {"difftree", .bytes = view_difftree, .of_picture = true},
+    {"callers", view_callers, .of_picture = true},
     {"lanes", view_lanes},
     {"counters", view_counters},
     {"heat", view_heat},
@@ -81,7 +82,11 @@ static void refuse_error(struct view_answer *a, const struct request *r, int err
 		       mayfly_error_text(error));
 		return;
 	}
-	if (absent)
+	if (r->q.query.metric == MAYFLY_IN_PICTURE && !mayfly_trace_picture(r->trace))
+		text_format(text, sizeof(text),
+			    "The trace has no picture of the heap; 'mayfly ctl PID heap' takes one "
+			    "while the program is recorded.");
+	else if (absent)
 		text_format(text, sizeof(text), "The file that it comes from does not have %s.",
 			    absent_text(names, sizeof(names), absent));
 	else if (r->info->snapshot_ns && needs)
@@ -116,6 +121,12 @@ static void answer(struct request *r, struct view_answer *a)
 
 		if (strcmp(r->name, requests[i].name) != 0)
 			continue;
+		if (question_asks_picture(&r->q) && !requests[i].of_picture) {
+			refuse(a, VIEW_BAD_REQUEST,
+			       "This cannot be asked of the picture of the heap, which has one "
+			       "moment.");
+			return;
+		}
 		a->status = VIEW_OK;
 		error = requests[i].json ? answer_json(r, requests[i].json, a)
 					 : requests[i].bytes(r, a);

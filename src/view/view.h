@@ -9,16 +9,18 @@
  *
  * Parameters are named as the long options of `mayfly report` and have the same values, so each
  * request is also a command line: metric, at, from, to, by, sort, focus, ignore, hide, show,
- * show-from, thread, label, heap, min-size, max-size, min-lifetime, max-lifetime, all-frames. A flag
- * has the value 1. `focus` and the other patterns may be given several times. An unknown name or
- * parameter is refused.
+ * show-from, thread, label, heap, min-size, max-size, min-lifetime, max-lifetime, holder, type,
+ * all-frames. A flag has the value 1. `focus` and the other patterns may be given several times. An
+ * unknown name or parameter is refused. overview, rows, tree, callers, source, leaks, diff, difftree
+ * and changes can be asked of the picture of the heap (metric=picture); the others are refused.
  *
  * Answers are one JSON object, with keys and units as `mayfly report --json` writes them, or, where
  * said so, arrays (below).
  *
  *	info			what the trace is: "program", "command", "info" (as in report --json),
  *				"summary", "counters", "notes" (all caveats that report has), "resident",
- *				"sources",
+ *				"picture" (of the heap: "time_ns", "stopped_ns", "bytes", "blocks";
+ *				or null), "sources",
  *				"base" (null, or the same of the trace to compare with)
  *	overview		what the report without options says: "headline" (or null), "summary",
  *				"functions", "callers", "stacks" (rows)

@@ -66,6 +66,20 @@ static void put_notes(struct json *j, const struct mayfly_trace *trace)
 	json_text_or_null(j, "resident", resident_text(line, size, trace));
 }
 
+static void put_picture(struct json *j, const struct mayfly_picture *p)
+{
+	if (!p) {
+		json_null(j, "picture");
+		return;
+	}
+	json_object(j, "picture");
+	json_integer(j, "time_ns", p->time_ns);
+	json_integer(j, "stopped_ns", p->stopped_ns);
+	json_unsigned(j, "bytes", p->bytes);
+	json_unsigned(j, "blocks", p->blocks);
+	json_end(j);
+}
+
 static int put_trace(struct json *j, const struct mayfly_trace *trace, const char *path,
 		     bool sources)
 {
@@ -89,6 +103,7 @@ static int put_trace(struct json *j, const struct mayfly_trace *trace, const cha
 	json_end(j);
 	put_counters(j, trace, info->counters);
 	put_notes(j, trace);
+	put_picture(j, mayfly_trace_picture(trace));
 	json_bool(j, "sources", sources);
 	return 0;
 }

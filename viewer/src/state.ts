@@ -6,7 +6,7 @@ import type { Parameters } from "./engine/engine.ts";
 
 /** Which blocks, and when: the options of `mayfly report` that have the same names. */
 export interface Question {
-	metric?: string; // live, peak, allocated, leaked, temporary, survived
+	metric?: string; // live, peak, allocated, leaked, temporary, survived, picture
 	at?: string; // "peak", "end", "1.5s"
 	from?: string;
 	to?: string;
@@ -17,6 +17,8 @@ export interface Question {
 	"show-from"?: string[];
 	thread?: string[];
 	label?: string[];
+	holder?: string[];
+	type?: string[];
 	heap?: string;
 	"min-size"?: string;
 	"max-size"?: string;
@@ -41,12 +43,43 @@ export interface Change {
 export const firstState: State = { view: "summary", question: {}, own: {} };
 
 /** Options that may be given several times: one match is enough. */
-export const listOptions = ["focus", "ignore", "hide", "show", "show-from", "thread", "label"] as const;
+export const listOptions = ["focus", "ignore", "hide", "show", "show-from", "thread", "label",
+	"holder", "type"] as const;
 export const textOptions = ["metric", "at", "from", "to", "heap", "min-size", "max-size",
 	"min-lifetime", "max-lifetime"] as const;
 
 export function questionParameters(q: Question): Parameters {
 	return { ...q };
+}
+
+/** What is only known of the picture of the heap: filters, and keys of rows that have the same names. */
+const ofPicture: readonly string[] = ["holder", "type"];
+/** What is not known of it: it has one moment, and does not tell when blocks are freed. */
+const notOfPicture = ["at", "min-lifetime", "max-lifetime"] as const;
+
+/** The question without the picture, for what has times. */
+export function withoutPicture(q: Question): Question {
+	const { holder: _, type: __, ...rest } = q;
+	return rest.metric === "picture" ? { ...rest, metric: undefined } : rest;
+}
+
+/** The latest word counts: a holder asks for the picture, and another metric or moment leaves it. */
+function agreed(state: State, change: Change): State {
+	const question = { ...state.question };
+	const own = { ...state.own };
+	const asked = change.question ?? {};
+	const leaves = ("metric" in asked && asked.metric !== "picture") || notOfPicture.some((key) => asked[key]);
+	const wants = question.holder ?? question.type ?? (ofPicture.includes(own.by ?? "") || undefined);
+	if (leaves && !asked.holder && !asked.type) {
+		if (question.metric === "picture") delete question.metric;
+		delete question.holder;
+		delete question.type;
+		if (ofPicture.includes(own.by ?? "")) delete own.by;
+	} else if (wants || question.metric === "picture") {
+		question.metric = "picture";
+		for (const key of notOfPicture) delete question[key];
+	}
+	return { ...state, question, own };
 }
 
 export function changed(state: State, change: Change): State {
@@ -58,7 +91,7 @@ export function changed(state: State, change: Change): State {
 	for (const [key, value] of Object.entries(change.own ?? {}))
 		if (value === undefined || value === "") delete own[key];
 		else own[key] = value;
-	return { view, question: question as Question, own };
+	return agreed({ view, question: question as Question, own }, change);
 }
 
 export function formatHash(state: State): string {
@@ -93,6 +126,7 @@ export function parseHash(hash: string, views: readonly string[]): { state: Stat
 			question[key] = [...((question[key] as string[]) ?? []), value];
 		else unknown.push(key);
 	}
-	if (!unknown.length) return { state };
-	return { state, problem: `The link has parts that this page does not know: ${unknown.join(", ")}` };
+	const whole = agreed(state, {});
+	if (!unknown.length) return { state: whole };
+	return { state: whole, problem: `The link has parts that this page does not know: ${unknown.join(", ")}` };
 }

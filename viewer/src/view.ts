@@ -26,8 +26,18 @@ export interface Info {
 	notes: string[];
 	/** Of resident memory; null: it was not recorded. */
 	resident: string | null;
+	/** Of the heap: who held which block; null: the trace has none. */
+	picture: Picture | null;
 	sources: boolean;
 	base: Info | null;
+}
+
+export interface Picture {
+	time_ns: number;
+	stopped_ns: number;
+	/** Of malloc, recorded or not. */
+	bytes: number;
+	blocks: number;
 }
 
 export interface Summary {

@@ -15,6 +15,8 @@ export interface FilterKind {
 	wordsAfter?: string;
 	list: boolean;
 	hint: string;
+	/** Only the picture of the heap tells. */
+	ofPicture?: boolean;
 	/** info: to say more of what the value means. */
 	show(value: string, info?: Info): string;
 	suggest?(info: Info): string[];
@@ -68,6 +70,10 @@ export const filterKinds: FilterKind[] = [
 	{ option: "label", title: "Label", words: "labelled", list: true,
 		hint: "a regular expression for KEY=VALUE", show: patternText,
 		suggest: (info) => labelKeys(info).map((key) => `^${key}=`) },
+	{ option: "holder", title: "Held by", words: "held by", list: true, ofPicture: true,
+		hint: "a regular expression for the holder's name", show: patternText },
+	{ option: "type", title: "Type", words: "of type", list: true, ofPicture: true,
+		hint: "a regular expression for the type's name", show: patternText },
 	{ option: "heap", title: "Heap", words: "in heap", list: false,
 		hint: "one or several, separated by commas", show: (value) => value.replaceAll(",", " or "),
 		suggest: () => ["malloc", "ocaml", "ocaml-minor", "ocaml-major", "external", "pool",
@@ -89,6 +95,11 @@ export const filterKinds: FilterKind[] = [
 		show: timeText },
 ];
 
+/** Those that this trace can be asked. */
+export function filterKindsOf(info: Info): FilterKind[] {
+	return info.picture ? filterKinds : filterKinds.filter((kind) => !kind.ofPicture);
+}
+
 export interface Metric {
 	title: string;
 	hint: string;
@@ -108,7 +119,13 @@ export const metrics: Metric[] = [
 		question: { metric: "temporary", at: undefined } },
 	{ title: "Survived", hint: "allocated in the chosen time and still live at its end",
 		question: { metric: "survived", at: undefined } },
+	{ title: "In the heap's picture", hint: "live when the picture of the heap was taken",
+		question: { metric: "picture", at: undefined } },
 ];
+
+export function metricsOf(info: Info): Metric[] {
+	return info.picture ? metrics : metrics.filter((one) => one.question.metric !== "picture");
+}
 
 export function metricTitle(question: Question): string {
 	const { metric, at } = question;

@@ -8,7 +8,7 @@ import { questionParameters } from "../state.ts";
 import type { Change, Question } from "../state.ts";
 import type { Info } from "../view.ts";
 import { useAnswer } from "./answer.ts";
-import { filterKinds, metricTitle, metrics, phrases, questionText } from "./filter_kinds.ts";
+import { filterKinds, filterKindsOf, metricsOf, metricTitle, phrases, questionText } from "./filter_kinds.ts";
 import type { FilterKind } from "./filter_kinds.ts";
 import { MenuItem, Popover } from "./popover.tsx";
 
@@ -125,7 +125,7 @@ function MetricMenu(props: SentenceProps) {
 			{(close) => (
 				<>
 					<div role="menu" aria-label="What is counted">
-						{metrics.map((metric) => (
+						{metricsOf(props.info).map((metric) => (
 							<MenuItem
 								key={metric.title}
 								checked={metric.title === title}
@@ -179,7 +179,7 @@ function AddPanel(props: SentenceProps & { close(): void }) {
 				onDone={(value) => (value ? add(withValue(question, kind, undefined, value)) : close())}
 			/>
 		);
-	const free = filterKinds.filter((one) => one.list || question[one.option] === undefined);
+	const free = filterKindsOf(props.info).filter((one) => one.list || question[one.option] === undefined);
 	return (
 		<div role="menu" aria-label="Filters">
 			{free.map((one) => (

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which parts of the question a pane understands: as the option of the report that it is.
-import { listOptions, textOptions } from "../state.ts";
+import { listOptions, textOptions, withoutPicture } from "../state.ts";
 import type { Question } from "../state.ts";
 
 type Key = keyof Question;
@@ -9,12 +9,16 @@ const stacks: Key[] = ["focus", "ignore", "hide", "show", "show-from", "thread",
 const range: Key[] = ["from", "to"];
 const blocks: Key[] = ["label", "heap", "min-size", "max-size"];
 const lifetimes: Key[] = ["min-lifetime", "max-lifetime"];
+const picture: Key[] = ["holder", "type"];
 
-/** Views that are not here understand all. */
+/** Views of times: a picture of the heap has one moment. */
+const ofTimes = ["timeline", "heat"];
+
+/** Views that are not here, nor above, understand all. */
 const understood: Record<string, readonly Key[]> = {
 	spans: [...stacks.filter((key) => key !== "hide" && key !== "show"), ...blocks, ...range, ...lifetimes],
 	events: ["thread", ...range],
-	leaks: [...stacks, ...blocks, ...range, ...lifetimes],
+	leaks: [...stacks, ...blocks, ...range, ...lifetimes, ...picture],
 	rss: [],
 	churn: [...stacks, ...blocks, ...range, ...lifetimes],
 	reallocs: [...stacks, ...blocks, ...range, ...lifetimes],
@@ -31,6 +35,7 @@ export function ownMetric(view: { id: string; title: string }): string | undefin
 /** The part of the question that the view answers. */
 export function applied(view: string, question: Question): Question {
 	const keys = understood[view];
+	if (ofTimes.includes(view)) return withoutPicture(question);
 	if (!keys) return question;
 	return Object.fromEntries(
 		Object.entries(question).filter(([key]) => keys.includes(key as Key))) as Question;
@@ -39,6 +44,10 @@ export function applied(view: string, question: Question): Question {
 /** The part that has no effect on the view. */
 export function ignored(view: string, question: Question): Question {
 	const keys = understood[view];
+	if (ofTimes.includes(view)) {
+		const { holder, type, metric } = question;
+		return { holder, type, metric: metric === "picture" ? metric : undefined };
+	}
 	if (!keys) return {};
 	const all: readonly Key[] = [...textOptions, ...listOptions, "all-frames"];
 	return Object.fromEntries(all.filter((key) => question[key] !== undefined && !keys.includes(key))

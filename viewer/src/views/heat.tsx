@@ -6,7 +6,7 @@ import { requestText, type Estimate } from "../engine/engine.ts";
 import { blocksText, bytesOf, bytesText, countText, estimateText, figureText, intervalText } from "../format.ts";
 import "../heat.css";
 import { useAnswer } from "../shell/answer.ts";
-import { questionParameters, type Question } from "../state.ts";
+import { questionParameters, withoutPicture, type Question } from "../state.ts";
 import { chosenOf, filterOf, lifetimeText, ordered, sizeText, type Brush, type Cell }
 	from "../heat/brush.ts";
 import { inkShare, stepShare, STEPS } from "../heat/scale.ts";
@@ -286,7 +286,8 @@ function TopFunctions({ props, question }: { props: ViewProps; question: Questio
 
 export default function HeatView(props: ViewProps) {
 	const { engine, state, go, generation } = props;
-	const { question, own } = state;
+	const { own } = state;
+	const question = withoutPicture(state.question);
 	const measure = (own.measure ?? "bytes") as Measure;
 	// The map shows all sizes and lifetimes; the chosen ones are marked in it.
 	const all: Question = {

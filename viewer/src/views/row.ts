@@ -23,6 +23,12 @@ export interface Row extends Partial<Frame> {
 	freeing_tid?: number | null;
 	heap?: string;
 	label?: string | null;
+	holder?: string | null; // of the picture of the heap; null: malloc's heap did not have the blocks
+	kind?: string | null;
+	place?: string | null;
+	retained_bytes?: number | null; // of all blocks that it holds, recorded or not
+	retained_blocks?: number | null;
+	type?: string | null;
 	self: Estimate;
 	total: Estimate;
 }
@@ -90,6 +96,8 @@ function bound(value: number | null, text: (value: number) => string): string | 
 
 export function rowName(row: Row, by: string): RowName {
 	if (row.stack) return frameName(row.stack[0] ?? {});
+	if (by === "holder") return { name: row.holder ?? "not in malloc's heap", detail: row.place ?? undefined };
+	if (by === "type" && row.type) return { name: row.type };
 	if (row.size) return { name: rangeName(bound(row.size.low, bytesText), bound(row.size.high, bytesText)) };
 	if (row.lifetime) {
 		const { low_ns, high_ns } = row.lifetime;
@@ -132,6 +140,8 @@ export function rowKey(row: Row, by: string): string {
 /** The filter that leaves this row; undefined: no filter says that. merged: a thread's row has the threads of several
  * processes with its name; else each thread has a row, also where others have its name. */
 export function rowFilter(row: Row, by: string, merged: boolean): Partial<Question> | undefined {
+	if (by === "holder") return row.holder ? { holder: [exactly(row.holder)] } : undefined;
+	if (by === "type") return row.type ? { type: [exactly(row.type)] } : undefined;
 	if (row.size) {
 		const { low, high } = row.size;
 		return {

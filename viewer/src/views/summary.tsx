@@ -10,7 +10,7 @@ import {
 import { useKeys } from "../keyboard.ts";
 import { useAnswer } from "../shell/answer.ts";
 import { metricTitle, phrases } from "../shell/filter_kinds.ts";
-import { questionParameters } from "../state.ts";
+import { questionParameters, withoutPicture } from "../state.ts";
 import type { Change, Question } from "../state.ts";
 import { rangeOf } from "../timeline/times.ts";
 import type { Summary as Figures, ViewProps } from "../view.ts";
@@ -100,12 +100,13 @@ function Tiles(props: ViewProps) {
 }
 
 function LiveCurve(props: ViewProps) {
-	const { question } = props.state;
+	const question = withoutPicture(props.state.question);
+	const ofAll = Boolean(props.state.question.holder ?? props.state.question.type);
 	const parameters = { ...questionParameters(question), points: POINTS };
 	const answer = useAnswer<Curve>(props.engine, requestText("curve", parameters), props.generation);
 	return (
 		<section class="card curve">
-			<h2>Live bytes</h2>
+			<h2>Live bytes{ofAll && <span class="dim"> of all holders and types</span>}</h2>
 			<Answered answer={answer} waiting={<div class="sparkline"><Reading /></div>}>
 				{(curve) => (
 					<Sparkline curve={curve} range={rangeOf(question, props.info.info.duration_ns ?? 0)}

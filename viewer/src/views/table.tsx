@@ -10,7 +10,7 @@ import { useAnswer } from "../shell/answer.ts";
 import { copyText } from "../shell/copy.ts";
 import { labelKeys } from "../shell/filter_kinds.ts";
 import { questionParameters } from "../state.ts";
-import type { ViewProps } from "../view.ts";
+import type { Info, ViewProps } from "../view.ts";
 import { barStyle, Bytes, isNoise, Name } from "./cells.tsx";
 import { NamesGrip, namesStyle, useNames } from "./names.tsx";
 import type { Names } from "./names.tsx";
@@ -46,10 +46,17 @@ const groupings: Grouping[] = [
 	{ by: "heap", title: "heaps", head: "Heap" },
 ];
 
-function groupingsOf(labelKeys: string[]): Grouping[] {
-	if (!labelKeys.length) return groupings;
-	const keys = labelKeys.map((key) => ({ by: `label:${key}`, title: `label ${key}`, head: key }));
-	return [...groupings, { by: "label", title: "labels", head: "Label" }, ...keys];
+const ofPicture: Grouping[] = [
+	{ by: "holder", title: "holders, in the heap's picture", head: "Held by" },
+	{ by: "type", title: "types, in the heap's picture", head: "Type" },
+];
+
+function groupingsOf(info: Info): Grouping[] {
+	const known = info.picture ? [...groupings, ...ofPicture] : groupings;
+	const labels = labelKeys(info);
+	if (!labels.length) return known;
+	const keys = labels.map((key) => ({ by: `label:${key}`, title: `label ${key}`, head: key }));
+	return [...known, { by: "label", title: "labels", head: "Label" }, ...keys];
 }
 
 /** A line of the list: a row, or a frame of an opened stack. */
@@ -232,7 +239,7 @@ function Head(props: HeadProps) {
 export default function Table(props: ViewProps) {
 	const { engine, info, state, go } = props;
 	const by = state.own.by ?? "function";
-	const grouping = groupingsOf(labelKeys(info)).find((one) => one.by === by) ?? { by, title: by, head: by };
+	const grouping = groupingsOf(info).find((one) => one.by === by) ?? { by, title: by, head: by };
 	const calls = grouping.calls ?? false;
 	const sort = calls && state.own.sort === "total" ? "total" : "self";
 	const search = state.own.search ?? "";
@@ -332,7 +339,7 @@ export default function Table(props: ViewProps) {
 						value={by}
 						onChange={(event) => go({ own: { by: event.currentTarget.value, row: undefined } })}
 					>
-						{groupingsOf(labelKeys(info)).map((one) => (
+						{groupingsOf(info).map((one) => (
 							<option key={one.by} value={one.by}>{one.title}</option>
 						))}
 					</select>

@@ -6,7 +6,7 @@ import { requestText, type Estimate } from "../engine/engine.ts";
 import { bytesOf, estimateText, figureText } from "../format.ts";
 import { useKeys } from "../keyboard.ts";
 import { useAnswer } from "../shell/answer.ts";
-import { questionParameters } from "../state.ts";
+import { questionParameters, withoutPicture } from "../state.ts";
 import "../timeline.css";
 import type { Counter, Counters, Curve, Points, Series } from "../timeline/answers.ts";
 import { useWidth, type Plot } from "../timeline/canvas.ts";
@@ -183,7 +183,8 @@ function usualLines(counters: Counter[], most: number): string[] {
 
 export default function Timeline(props: ViewProps) {
 	const { engine, info, state, go, generation } = props;
-	const { question, own } = state;
+	const { own } = state;
+	const question = withoutPicture(state.question);
 	const duration = Math.max(1, Number(info.info.duration_ns ?? 0));
 	const host = useRef<HTMLDivElement>(null);
 	const width = useWidth(host);
@@ -268,6 +269,8 @@ export default function Timeline(props: ViewProps) {
 		const { bytes, samples } = info.summary.peak;
 		if (peak !== null && bytes)
 			marked.push({ ns: peak, text: `peak ${figureText(bytes, samples)}`, colour: "--text" });
+		if (info.picture)
+			marked.push({ ns: info.picture.time_ns, text: "picture of the heap", colour: "--timeline-line0" });
 		if (at !== undefined) marked.push({ ns: at, text: `at ${question.at}`, colour: "--accent" });
 		const until = at !== undefined && own.until ? parseTime(own.until) : undefined;
 		if (until !== undefined) marked.push({ ns: until, text: `to ${own.until}`, colour: "--accent" });
