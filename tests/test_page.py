@@ -149,6 +149,47 @@ def tables_of_pictures(name):
                  [row["type"] for row in expected["rows"] if row["type"]], "names")
 
 
+@cases(["%s %s" % (name, words) for name in PICTURES
+        for words in ("", "--ignore parse", "--holder ^g_sessions$", "--min-lifetime 1ms")])
+def leaks_of_pictures(how):
+    """Lost and held are those of mayfly leaks, also where something else is ignored; figure by figure."""
+    name, *words = how.split()
+    expected = json.loads(report("leaks", "--json", "--top", "0", *words, golden(name)))
+    parameters = "&".join(words[i][2:] + "=" + words[i + 1] for i in range(0, len(words), 2))
+    result = run([os.path.join(BUILD, "tests", "view_ask"), golden(name), "leaks?top=0&" + parameters])
+    told = json.loads(result.out.split(b"\n", 1)[1])
+    if "--min-lifetime" in words:  # no picture tells it
+        same((told["total"], told["rows"]), (expected["total"], expected["rows"]))
+        return
+    for part in ("lost", "held"):
+        for key in ("by", "total", "rows"):
+            same(told[part][key], expected[part][key], (part, key))
+    same([told[key] for key in ("time_ns", "metric", "allocated_later", "suppressed")],
+         [expected[key] for key in ("time_ns", "metric", "allocated_later", "suppressed")], "leaks")
+    heads, lost, holders, held, counts = drive(
+        golden(name), ["open", hash_of("leaks", words)], ["texts", ".pane h2"],
+        ["texts", "[aria-label=Lost] tbody .figure"], ["texts", "[aria-label=Held] .name-text"],
+        ["texts", "[aria-label=Held] tbody .figure"], ["texts", ".sentence .counts"])
+    same(counts, ["Lost and held"], "what is counted")
+    check("Lost" in heads and "Held" in heads and "Never freed" not in heads, heads)
+    text = said(report("leaks", "--top", "0", "--all", *words, golden(name)))
+    same(len(lost), len(expected["lost"]["rows"]), "lost")
+    same(holders, [row["holder"] for row in expected["held"]["rows"]], "holders")
+    for figure in lost + held:
+        check(figure.replace("≤ ", "at most ") in text.replace("≤ ", "at most "), figure, "is not in", text)
+
+
+@case
+def from_a_holder_to_its_stacks():
+    """A click on what is held shows what allocated it."""
+    sentence, total = drive(golden("made-exact-picture"), ["open", "#v1/leaks"],
+                            ["click", "[aria-label=Held] tbody tr:nth-child(2)"], ["wait", ".view-flame"],
+                            ["texts", ".sentence .visually-hidden"], ["titles", ".total > span"])
+    expected = json.loads(report("report", "--json", "--holder", "^g_sessions$", golden("made-exact-picture")))["total"]
+    same((sentence, total), (["In the heap's picture, held by g_sessions"],
+                             ["{:,} bytes, exact".format(expected["bytes"]["estimate"])]))
+
+
 @case
 def the_picture_has_one_moment():
     """Another metric or moment leaves it, with the filters and keys that only it has; what has times leaves it out."""

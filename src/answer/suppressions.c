@@ -127,16 +127,20 @@ size_t suppressions_find(const struct suppressions *s, const char *text)
 	return SUPPRESSIONS_NONE;
 }
 
-static int is_suppressed(void *context, const char *text)
+static int is_ignored(void *context, const char *text)
 {
-	return suppressions_find(context, text) != SUPPRESSIONS_NONE;
+	const struct suppressions *s = context;
+
+	if (s->also.matches && s->also.matches(s->also.context, text))
+		return 1;
+	return suppressions_find(s, text) != SUPPRESSIONS_NONE;
 }
 
 struct mayfly_match suppressions_match(struct suppressions *s)
 {
 	if (!s->count)
-		return (struct mayfly_match){0};
-	return (struct mayfly_match){is_suppressed, s};
+		return s->also;
+	return (struct mayfly_match){is_ignored, s};
 }
 
 /* ---- lists ---- */

@@ -30,6 +30,7 @@ struct suppression {
 struct suppressions {
 	struct suppression *item;
 	size_t count, room;
+	struct mayfly_match also; /* what else is ignored, without being suppressed; may be empty */
 };
 
 #define SUPPRESSIONS_NONE SIZE_MAX
@@ -50,7 +51,7 @@ void suppressions_free(struct suppressions *s);
 
 /* The first pattern that matches; SUPPRESSIONS_NONE. */
 size_t suppressions_find(const struct suppressions *s, const char *text);
-/* For queries, to ignore what is suppressed. */
+/* For queries, to ignore what is suppressed, and `also`. */
 struct mayfly_match suppressions_match(struct suppressions *s);
 
 /* Counts what each pattern suppresses of the answer. 0 or a negative enum mayfly_error. */

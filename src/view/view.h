@@ -47,10 +47,11 @@
  *	heat			size by lifetime: "sizes", "lifetimes", "cells" (view_heat.c)
  *	spans, events, churn, reallocs, survival, rss, fragmentation
  *				as the command's --json
- *	leaks			also as the command's, and "over_time" (or null): "times_ns" and for
- *				each row "first_ns", "last_ns" (of the allocations of blocks that
- *				were never freed), "live_bytes" (at these times), "growth" (bytes a
- *				second, over the second half), "growing"
+ *	leaks			also as the command's: of a trace with a picture of the heap "lost",
+ *				"held" and "allocated_later". Of others also "over_time" (or null):
+ *				"times_ns" and for each row "first_ns", "last_ns" (of the allocations
+ *				of blocks that were never freed), "live_bytes" (at these times),
+ *				"growth" (bytes a second, over the second half), "growing"
  *	source			file=PATH: "lines": line, self, total (rows by line, so a line in
  *				several functions is several); "text", or null. Without file:
  *				"files": what each allocates itself, and the largest total of its

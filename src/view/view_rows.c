@@ -6,6 +6,7 @@
 
 #include "answer/json_parts.h"
 #include "answer/json_views.h"
+#include "answer/leak_parts.h"
 #include "answer/named_caller.h"
 #include "answer/suppressions.h"
 #include "answer/trace_facts.h"
@@ -95,28 +96,69 @@ static int put_leak_times(struct request *r, struct json *j)
 	return 0;
 }
 
+static int put_all_leaks(struct request *r, struct json *j)
+{
+	int error = view_rows(r, j);
+
+	return error ? error : put_leak_times(r, j);
+}
+
+static void put_leak_part(struct json *j, struct request *r, const char *key,
+			  const struct mayfly_query *query, const struct mayfly_result *result)
+{
+	r->q.query = *query;
+	json_object(j, key);
+	json_text(j, "by", by_names[query->by]);
+	json_estimate(j, "total", &result->total);
+	put_rows(j, r, result);
+	json_end(j);
+}
+
+static int put_leak_parts(struct request *r, struct json *j, const struct mayfly_picture *p)
+{
+	struct leak_parts parts;
+	int error;
+
+	limit_stacks(r);
+	leak_parts_begin(&parts, &r->q.query, p);
+	error = leak_parts_ask(&parts, r->trace);
+	if (!error) {
+		json_text(j, "metric", metric_names[MAYFLY_IN_PICTURE]);
+		json_integer(j, "time_ns", parts.lost->time_ns);
+		put_leak_part(j, r, "held", &parts.held_query, parts.held);
+		put_leak_part(j, r, "lost", &parts.lost_query, parts.lost);
+		json_estimate(j, "allocated_later", &parts.later->total);
+	}
+	leak_parts_free(&parts);
+	return error;
+}
+
+/* Afterwards, the question is the one whose answer is without what is suppressed. */
+static int put_leaks(struct request *r, struct json *j)
+{
+	const struct mayfly_picture *p = leak_parts_picture(r->trace, &r->q.query);
+
+	if (p)
+		return put_leak_parts(r, j, p);
+	return question_asks_picture(&r->q) ? MAYFLY_E_ABSENT : put_all_leaks(r, j);
+}
+
 int view_leaks(struct request *r, struct json *j)
 {
-	struct suppressions s = {0};
+	struct suppressions s = {.also = r->q.query.ignore};
 	struct suppression_line bad;
-	struct mayfly_query unsuppressed;
 	int error = MAYFLY_E_MEMORY;
 
-	r->q.query.metric = MAYFLY_LEAKED;
+	if (!question_asks_picture(&r->q))
+		r->q.query.metric = MAYFLY_LEAKED;
 	if (!r->q.by_given)
 		r->q.query.by = MAYFLY_BY_STACK;
-	unsuppressed = r->q.query;
-	if (!r->q.query.ignore.matches) {
-		if (!suppressions_add(&s, suppressions_default, strlen(suppressions_default), NULL,
-				      &bad))
-			goto done;
-		r->q.query.ignore = suppressions_match(&s);
-	}
-	error = view_rows(r, j);
+	if (!suppressions_add(&s, suppressions_default, strlen(suppressions_default), NULL, &bad))
+		goto done;
+	r->q.query.ignore = suppressions_match(&s);
+	error = put_leaks(r, j);
 	if (!error)
-		error = put_leak_times(r, j);
-	if (!error && s.count)
-		error = suppressions_account(&s, r->trace, &unsuppressed);
+		error = suppressions_account(&s, r->trace, &r->q.query);
 	if (!error)
 		json_suppressed(j, "suppressed", &s);
 done:

@@ -19,9 +19,9 @@
 #include "cli/trace_fields.h"
 
 #include "answer/json_parts.h"
+#include "answer/leak_parts.h"
 #include "answer/text_format.h"
 #include "answer/trace_facts.h"
-#include "query/grouping.h"
 
 #include <getopt.h>
 #include <stdlib.h>
@@ -30,7 +30,6 @@
 struct leaks {
 	struct report report;
 	struct suppressions suppressions;
-	struct mayfly_match ignore; /* what the user asked to ignore */
 	bool no_default, print_list;
 	size_t exit_code;
 	uint64_t leaked; /* samples that are left */
@@ -75,16 +74,6 @@ const struct option_table leaks_option_table = {
 	     "Otherwise blocks kept on purpose are shown, too.\n",
     .rows = leaks_rows,
 };
-
-/* A stack is ignored if the user's option or a suppression matches. */
-static int is_ignored(void *context, const char *text)
-{
-	const struct leaks *l = context;
-
-	if (l->ignore.matches && l->ignore.matches(l->ignore.context, text))
-		return 1;
-	return suppressions_find(&l->suppressions, text) != SUPPRESSIONS_NONE;
-}
 
 static void print_suppressed(const struct leaks *l)
 {
@@ -137,54 +126,28 @@ static int print_leaks_json(const struct leaks *l, const struct mayfly_result *r
 	return finish_json(l, &j);
 }
 
-/* What was suppressed is counted. 0 or a negative enum mayfly_error. */
+/* What was suppressed of the query's answer is counted. 0 or a negative enum mayfly_error. */
+static int count_suppressed(struct leaks *l, const struct mayfly_query *query)
+{
+	if (!l->suppressions.count)
+		return 0;
+	return suppressions_account(&l->suppressions, l->report.file.trace, query);
+}
+
 static int ask(struct leaks *l, struct mayfly_result **result)
 {
 	struct report *r = &l->report;
-	struct mayfly_query unsuppressed = r->q.query;
 	int error = mayfly_query_run(r->file.trace, &r->q.query, result);
 
-	if (error || !l->suppressions.count)
+	if (error)
 		return error;
-	unsuppressed.ignore = l->ignore;
-	error = suppressions_account(&l->suppressions, r->file.trace, &unsuppressed);
+	error = count_suppressed(l, &r->q.query);
 	if (error)
 		mayfly_result_free(*result);
 	return error;
 }
 
 /* ---- with a picture of the heap ---- */
-
-struct told_apart {
-	struct mayfly_query lost_query, held_query;
-	struct mayfly_result *lost, *held,
-	    *later; /* later: allocated afterwards, and never freed */
-};
-
-static int ask_apart(struct leaks *l, const struct mayfly_picture *p, struct told_apart *t)
-{
-	struct report *r = &l->report;
-	struct mayfly_query later = r->q.query;
-	int error;
-
-	*t = (struct told_apart){0};
-	r->q.query.metric = MAYFLY_IN_PICTURE;
-	t->held_query = r->q.query;
-	t->held_query.by = MAYFLY_BY_HOLDER;
-	t->held_query.holding = MAYFLY_ONLY_HELD;
-	r->q.query.holding = MAYFLY_ONLY_LOST;
-	t->lost_query = r->q.query;
-	if (later.from_ns <= p->time_ns)
-		later.from_ns = p->time_ns + 1;
-	if (later.to_ns < later.from_ns)
-		later.to_ns = later.from_ns;
-	error = ask(l, &t->lost);
-	if (!error)
-		error = mayfly_query_run(r->file.trace, &t->held_query, &t->held);
-	if (!error)
-		error = mayfly_query_run(r->file.trace, &later, &t->later);
-	return error;
-}
 
 static void print_later(const struct report *r, const struct mayfly_estimate *later)
 {
@@ -198,11 +161,13 @@ static void print_later(const struct report *r, const struct mayfly_estimate *la
 		    text_estimate(figure, sizeof(figure), r->out.utf8, later));
 }
 
-static int print_apart(struct leaks *l, const struct told_apart *t)
+static int print_apart(struct leaks *l, const struct leak_parts *t)
 {
 	struct report *r = &l->report;
-	bool good = report_show_answer(r, t->lost, r->top, r->depth);
+	bool good;
 
+	r->q.query = t->lost_query;
+	good = report_show_answer(r, t->lost, r->top, r->depth);
 	print_suppressed(l);
 	putchar('\n');
 	r->q.query = t->held_query;
@@ -226,7 +191,7 @@ static void put_part(struct json *j, struct report *r, const char *key,
 	json_end(j);
 }
 
-static int print_apart_json(struct leaks *l, const struct told_apart *t)
+static int print_apart_json(struct leaks *l, const struct leak_parts *t)
 {
 	struct report *r = &l->report;
 	struct json j = report_document(r->file.info->absent);
@@ -241,37 +206,29 @@ static int print_apart_json(struct leaks *l, const struct told_apart *t)
 
 static int run_apart(struct leaks *l, const struct mayfly_picture *p)
 {
-	struct told_apart t;
-	int status, error = ask_apart(l, p, &t);
+	const struct report *r = &l->report;
+	struct leak_parts parts;
+	int status, error;
 
+	leak_parts_begin(&parts, &r->q.query, p);
+	error = leak_parts_ask(&parts, r->file.trace);
+	if (!error)
+		error = count_suppressed(l, &parts.lost_query);
 	pager_start();
 	if (error)
-		status = report_failed(&l->report, error);
+		status = report_failed(r, error);
 	else
-		status = l->report.json ? print_apart_json(l, &t) : print_apart(l, &t);
+		status = r->json ? print_apart_json(l, &parts) : print_apart(l, &parts);
 	if (!error)
-		l->leaked = t.lost->total.samples;
-	mayfly_result_free(t.lost);
-	mayfly_result_free(t.held);
-	mayfly_result_free(t.later);
+		l->leaked = parts.lost->total.samples;
+	leak_parts_free(&parts);
 	return status == CLI_OK && l->leaked ? (int)l->exit_code : status;
-}
-
-/* The picture does not tell when, or by whom, blocks were freed later. */
-static const struct mayfly_picture *usable_picture(const struct report *r)
-{
-	const struct mayfly_query *q = &r->q.query;
-
-	if (q->min_lifetime_ns > 0 || q->max_lifetime_ns < INT64_MAX ||
-	    grouping_of(q->by).flags & GROUPING_BY_FATE)
-		return NULL;
-	return mayfly_trace_picture(r->file.trace);
 }
 
 static int run(struct leaks *l)
 {
 	struct report *r = &l->report;
-	const struct mayfly_picture *picture = usable_picture(r);
+	const struct mayfly_picture *picture = leak_parts_picture(r->file.trace, &r->q.query);
 	struct mayfly_result *result;
 	int error, status;
 
@@ -297,13 +254,12 @@ static int open_and_run(struct leaks *l, const char *path)
 	struct report *r = &l->report;
 	int status = CLI_FAILED;
 
-	l->ignore = r->q.query.ignore;
+	l->suppressions.also = r->q.query.ignore;
 	r->path = path;
 	output_detect(&r->out);
 	if ((l->no_default || suppressions_add_default(&l->suppressions)) &&
 	    open_trace(path, &r->file)) {
-		if (l->suppressions.count)
-			r->q.query.ignore = (struct mayfly_match){is_ignored, l};
+		r->q.query.ignore = suppressions_match(&l->suppressions);
 		status = run(l);
 		close_trace(&r->file);
 	}

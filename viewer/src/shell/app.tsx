@@ -88,7 +88,7 @@ function Opened(props: OpenedProps) {
 	], true);
 	useEffect(() => {
 		const program = baseName(info.program) || "trace";
-		document.title = `${view.title} of ${program}: ${questionText(state.question, ownMetric(view))} - mayfly`;
+		document.title = `${view.title} of ${program}: ${questionText(state.question, ownMetric(view, info))} - mayfly`;
 	}, [state, view, info]);
 	return (
 		<>
@@ -117,7 +117,7 @@ function Opened(props: OpenedProps) {
 				</div>
 				<Tabs info={info} current={view} show={show} />
 			</header>
-			<Sentence engine={engine} info={info} question={state.question} counts={ownMetric(view)}
+			<Sentence engine={engine} info={info} question={state.question} counts={ownMetric(view, info)}
 				generation={generation} go={go} />
 			{problem && problem !== closedProblem && (
 				<Notice text={problem} onClose={() => setClosedProblem(problem)} />

@@ -2,6 +2,7 @@
 // Which parts of the question a pane understands: as the option of the report that it is.
 import { listOptions, textOptions, withoutPicture } from "../state.ts";
 import type { Question } from "../state.ts";
+import type { Info } from "../view.ts";
 
 type Key = keyof Question;
 
@@ -27,8 +28,8 @@ const understood: Record<string, readonly Key[]> = {
 };
 
 /** What a view counts whatever the question's metric is; undefined: it counts the metric. */
-export function ownMetric(view: { id: string; title: string }): string | undefined {
-	if (view.id === "leaks") return "Never freed";
+export function ownMetric(view: { id: string; title: string }, info: Info): string | undefined {
+	if (view.id === "leaks") return info.picture ? "Lost and held" : "Never freed";
 	return understood[view.id] && view.title;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What was never freed, by stack: how much, since when, and whether it still grew. Those that still grew
-// come first. The chosen one shows its stack.
+// come first. The chosen one shows its stack. A trace with a picture of the heap tells what was lost then, as
+// nothing pointed to it, from what was held, and by whom.
 import { requestText } from "../engine/engine.ts";
 import type { Estimate } from "../engine/engine.ts";
 import { blocksText, bytesOf, bytesText, changeText, countText, durationText, estimateText, percentText, plural } from "../format.ts";
@@ -8,10 +9,10 @@ import { useAnswer } from "../shell/answer.ts";
 import { questionParameters } from "../state.ts";
 import type { ViewProps } from "../view.ts";
 import { applied } from "./applies.ts";
-import { Answered, Bytes, isNoise, SmallTable } from "./cells.tsx";
+import { Answered, Bytes, isNoise, Name, SmallTable } from "./cells.tsx";
 import type { Column } from "./cells.tsx";
-import { rowKey } from "./row.ts";
-import type { Row } from "./row.ts";
+import { rowFilter, rowKey, rowName } from "./row.ts";
+import type { Row, Rows } from "./row.ts";
 import { StackName, Stacks } from "./stacks.tsx";
 import "./panes.css";
 
@@ -33,6 +34,16 @@ interface Leaks {
 	total: Estimate;
 	rows: Row[];
 	over_time: { times_ns: number[]; rows: LeakTime[] } | null;
+	suppressed?: { suppressions: Suppression[] };
+}
+
+/** With a picture of the heap. */
+interface Parts {
+	time_ns: number;
+	lost: Rows;
+	held: Rows;
+	/** After the picture. */
+	allocated_later: Estimate;
 	suppressed?: { suppressions: Suppression[] };
 }
 
@@ -93,6 +104,78 @@ function columnsOf(value: Leaks): Column<Leak>[] {
 	return columns;
 }
 
+function Suppressed({ of }: { of: { suppressed?: { suppressions: Suppression[] } } }) {
+	return (
+		<section class="pane-section">
+			<h2>Suppressed</h2>
+			<SmallTable caption="Suppressed" rows={of.suppressed?.suppressions ?? []}
+				none="Nothing was suppressed"
+				columns={[
+					{ title: "Bytes", number: true, width: 10, cell: (row: Suppression) => bytesText(row.bytes) },
+					{ title: "Blocks", number: true, width: 8, cell: (row: Suppression) => countText(row.blocks) },
+					{ title: "Pattern", cell: (row: Suppression) => <code>{row.pattern}</code> },
+				]} />
+		</section>
+	);
+}
+
+function partColumns(title: string, all: number, name: Column<Row>): Column<Row>[] {
+	return [
+		{ title, number: true, width: "figure", needed: true, cell: (row) => <Bytes of={row.self} />,
+			share: (row) => bytesOf(row.self) / (all || 1) },
+		{ title: "%", number: true, width: 8, minor: true, cell: (row) => percentText(bytesOf(row.self), all) },
+		{ title: "Blocks", number: true, width: 8, minor: true, cell: (row) => blocksText(row.self) },
+		name,
+	];
+}
+
+function seen(of: Rows): Row[] {
+	return of.rows.filter((row) => bytesOf(row.self) > 0);
+}
+
+/** What nothing pointed to, and what something did. */
+function Apart(props: ViewProps & { value: Parts }) {
+	const { state, go } = props;
+	const { lost, held, allocated_later: later, time_ns } = props.value;
+	const leaks = seen(lost);
+	const chosen = leaks.find((row) => rowKey(row, lost.by) === state.own.row) ?? leaks[0];
+	const when = durationText(time_ns);
+	return (
+		<>
+			<section class="pane-section">
+				<h2>Lost</h2>
+				<p class="dim about">
+					{`When the picture of the heap was taken (${when}), nothing pointed to ${estimateText(lost.total)}, or only
+						lost blocks did; without what is suppressed.`}
+				</p>
+				<SmallTable caption="Lost" rows={leaks} none="Nothing was lost" dim={(row) => isNoise(row.self)}
+					columns={partColumns("Lost", bytesOf(lost.total), { title: "Stack", cell: (row) => <StackName row={row} /> })}
+					chooseTitle="Show its stack" onChoose={(row) => go({ own: { row: rowKey(row, lost.by) } }, true)} />
+			</section>
+			{chosen && (
+				<section class="pane-section">
+					<h2>Stack</h2>
+					<Stacks rows={[chosen]} all={bytesOf(lost.total)} go={go} />
+				</section>
+			)}
+			<section class="pane-section">
+				<h2>Held</h2>
+				<p class="dim about">
+					{`${estimateText(held.total)} could still be reached from these.`}
+					{bytesOf(later) > 0 && ` ${estimateText(later)} came after the picture and was never freed: whether
+						something points to it is not known.`}
+				</p>
+				<SmallTable caption="Held" rows={seen(held)} none="Nothing was held" dim={(row) => isNoise(row.self)}
+					columns={partColumns("Held", bytesOf(held.total), { title: "Held by", cell: (row) =>
+						<Name of={rowName(row, held.by)} /> })}
+					chooseTitle="What allocated it, as a flame graph"
+					onChoose={(row) => go({ view: "flame", question: rowFilter(row, held.by, false) })} />
+			</section>
+			<Suppressed of={props.value} />
+		</>
+	);
+}
+
 function Listed(props: ViewProps & { value: Leaks }) {
 	const { value, state, go } = props;
 	const leaks = leaksOf(value);
@@ -121,26 +204,18 @@ function Listed(props: ViewProps & { value: Leaks }) {
 					<Stacks rows={[chosen.row]} all={bytesOf(value.total)} go={go} />
 				</section>
 			)}
-			<section class="pane-section">
-				<h2>Suppressed</h2>
-				<SmallTable caption="Suppressed" rows={value.suppressed?.suppressions ?? []}
-					none="Nothing was suppressed"
-					columns={[
-						{ title: "Bytes", number: true, width: 10, cell: (row: Suppression) => bytesText(row.bytes) },
-						{ title: "Blocks", number: true, width: 8, cell: (row: Suppression) => countText(row.blocks) },
-						{ title: "Pattern", cell: (row: Suppression) => <code>{row.pattern}</code> },
-					]} />
-			</section>
+			<Suppressed of={value} />
 		</>
 	);
 }
 
 export default function LeaksView(props: ViewProps) {
 	const request = requestText("leaks", questionParameters(applied("leaks", props.state.question)));
-	const answer = useAnswer<Leaks>(props.engine, request, props.generation);
+	const answer = useAnswer<Leaks | Parts>(props.engine, request, props.generation);
 	return (
 		<div class="pane wide">
-			<Answered answer={answer}>{(value) => <Listed {...props} value={value} />}</Answered>
+			<Answered answer={answer}>{(value) => "lost" in value ? <Apart {...props} value={value} />
+				: <Listed {...props} value={value} />}</Answered>
 		</div>
 	);
 }
