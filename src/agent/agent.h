@@ -23,6 +23,7 @@
  *	dlsym.c nested.c real.c		the functions underneath the hooks
  *	sampler.c live.c		which allocations to sample; the table of live samples
  *	settings.c environment.c	the variable MAYFLY; hiding it from the program
+ *	handover.c			the recorder opens a spool for us
  *	spool_file.c spool.c		the mapped file; packets and their writers
  *	names.c labels.c records.c	copies of texts; labels; records about blocks
  *	fault.c				SIGBUS of the spool
@@ -51,6 +52,7 @@
 #include <time.h>
 
 #include "agent/sampler.h"
+#include "format/handover_message.h"
 #include "format/spool_format.h"
 
 #define LIKELY(x)   __builtin_expect(!!(x), 1)
@@ -162,8 +164,10 @@ struct agent_config {
 	uint32_t ocaml_frames; /* of a stack */
 	uint64_t seed;	       /* 0: from the kernel */
 	bool follow, attached;
-	bool runtime_events; /* of OCaml 5 are read by the recorder */
-	char note[512];	     /* remarks for the user: unknown keys, why something is not recorded */
+	bool runtime_events;			/* of OCaml 5 are read by the recorder */
+	char handover[HANDOVER_KEY_DIGITS + 1]; /* of the recorder; "": it gives no spools */
+	uint64_t seccomp_filters;		/* that the recorder runs under */
+	char note[512]; /* remarks for the user: unknown keys, why something is not recorded */
 };
 extern struct agent_config agent_config;
 

@@ -63,7 +63,7 @@ static bool environment_ours_is_there(const char *entry)
 		return true;
 	memcpy(path, at, length);
 	path[length] = 0;
-	return sys_call3(SYS_faccessat, AT_FDCWD, (long)path, F_OK) != -ENOENT;
+	return !sys_failed(sys_call3(SYS_faccessat, AT_FDCWD, (long)path, R_OK));
 }
 
 char *const *environment_drop_ours(char **copy, char *text, char *const *env)
@@ -88,11 +88,10 @@ char *const *environment_drop_ours(char **copy, char *text, char *const *env)
 	return copy;
 }
 
-/* Splits "LD_PRELOAD=ours:theirs" in place into ours (copied) and theirs. True: nothing is left. */
-static bool split_preload(char *entry)
+/* Copies ours of "LD_PRELOAD=ours:theirs". Returns its bytes, with what follows it; 0: there is none. */
+static size_t copy_preload(const char *entry)
 {
-	char *value = entry + sizeof(ENVIRONMENT_PRELOAD) - 1;
-	char *rest = value;
+	const char *value = entry + sizeof(ENVIRONMENT_PRELOAD) - 1, *rest = value;
 
 	for (;;) {
 		size_t length = strcspn(rest, ": ");
@@ -103,18 +102,59 @@ static bool split_preload(char *entry)
 			break;
 		rest++;
 	}
-	size_t ours = (size_t)(rest - value);
+	size_t all = (size_t)(rest - value), ours = all;
 	if (ours == 0 || ours >= sizeof(our_preload) - sizeof(ENVIRONMENT_PRELOAD))
-		return false;
-	char last = value[ours - 1];
+		return 0;
 	memcpy(our_preload, entry, sizeof(ENVIRONMENT_PRELOAD) - 1 + ours);
 	while (ours && (value[ours - 1] == ':' || value[ours - 1] == ' '))
 		ours--;
 	our_preload[sizeof(ENVIRONMENT_PRELOAD) - 1 + ours] = 0;
+	return all;
+}
+
+/* Splits "LD_PRELOAD=ours:theirs" in place into ours (copied) and theirs. True: nothing is left. */
+static bool split_preload(char *entry)
+{
+	char *value = entry + sizeof(ENVIRONMENT_PRELOAD) - 1;
+	size_t ours = copy_preload(entry);
 	/* "ours:" says that the program's own is set and empty. */
-	bool set = last == ':';
-	memmove(value, rest, strlen(rest) + 1);
+	bool set = ours && value[ours - 1] == ':';
+
+	if (!ours)
+		return false;
+	memmove(value, value + ours, strlen(value + ours) + 1);
 	return !*value && !set;
+}
+
+/* What is left of the value of LD_PRELOAD without ours; NULL: nothing. */
+const char *environment_theirs(const char *value)
+{
+	const char *rest = value ? skip_ours(value - (sizeof(ENVIRONMENT_PRELOAD) - 1)) : NULL;
+
+	return rest && (*rest || rest == value || rest[-1] == ':') ? rest : NULL;
+}
+
+bool environment_is_whole(char *const *env)
+{
+	bool preload = false, settings = false;
+
+	for (; env && *env; env++) {
+		preload |= !strncmp(*env, ENVIRONMENT_PRELOAD, sizeof(ENVIRONMENT_PRELOAD) - 1) &&
+			   environment_has_ours(*env);
+		settings |= !strncmp(*env, SETTINGS, sizeof(SETTINGS) - 1);
+	}
+	return preload && settings;
+}
+
+void environment_keep(void)
+{
+	for (char **e = environ; *e; e++) {
+		if (!strncmp(*e, SETTINGS, sizeof(SETTINGS) - 1) &&
+		    strlen(*e) < sizeof(our_settings))
+			strcpy(our_settings, *e);
+		else if (!strncmp(*e, ENVIRONMENT_PRELOAD, sizeof(ENVIRONMENT_PRELOAD) - 1))
+			copy_preload(*e);
+	}
 }
 
 void environment_hide(void)
@@ -154,7 +194,8 @@ void environment_bring_nothing(void)
 	our_settings[0] = 0;
 }
 
-/* chroot may have led the process away from our libraries: ld.so would complain about them. */
+/* chroot may have led the process away from our libraries, and it may run as a user who may not read them:
+ * ld.so would complain. */
 static bool has_ours(void)
 {
 	return !agent_sandboxed && our_settings[0] && our_preload[0] &&

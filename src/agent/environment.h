@@ -17,6 +17,13 @@
 /* Removes our variables from the environment, in place, before anything has read it. */
 void environment_hide(void);
 
+/* Remembers them, and leaves them there. */
+void environment_keep(void);
+/* env has both. */
+bool environment_is_whole(char *const *env);
+/* The value of LD_PRELOAD without our libraries; NULL: nothing is left. */
+const char *environment_theirs(const char *value);
+
 /* In a program that was attached to, which has nothing of ours in its environment: what the programs
  * need that take its place, or, when children are followed, that they start. Does nothing when library,
  * the path of the agent, is not a file. */
@@ -57,7 +64,8 @@ char *const *environment_drop_ours(char **copy, char *text, char *const *env);
 			char **copy_ = alloca(copied_ * sizeof(*copy_));                           \
 			(env) = environment_drop_ours(copy_, alloca(text_bytes_), (env));          \
 		} else if (entries_ < ENVIRONMENT_MOST && (wanted) &&                              \
-			   exec_file_fits((name), (search))) {                                     \
+			   !environment_is_whole(env) && exec_file_fits((name), (search))) {       \
+			theirs_ = environment_theirs(theirs_);                                     \
 			char **larger_ = alloca((entries_ + 3) * sizeof(*larger_));                \
 			char *both_ =                                                              \
 			    alloca(ENVIRONMENT_BYTES + 2 + (theirs_ ? strlen(theirs_) : 0));       \

@@ -123,6 +123,8 @@ static void start_agent(void)
 	settings_read();
 	if (agent_config.target_pid && !agent_config.follow)
 		environment_hide();
+	else if (agent_config.follow)
+		environment_keep();
 	if (agent_config.target_pid && agent_config.target_pid != (uint32_t)sys_getpid() &&
 	    !agent_config.follow) {
 		atomic_store(&agent_state, AGENT_OFF);

@@ -22,6 +22,8 @@
  *	attached=1	   the recording began in a program that ran already
  *	instead=PID	   mayfly attach: the recorder of this number has died; this recording takes
  *			   the place of its
+ *	handover=KEY	   where the recorder gives spools to processes that cannot open them
+ *	filters=N	   the number of seccomp filters that the recorder runs under
  *	ocaml_frames=N	   the number of frames kept of an OCaml stack (400), from the leaf
  *
  * interval, exact, overhead, max_spool and start fill the header of a spool that the agent makes
@@ -253,6 +255,14 @@ static bool take_start(const char *text, size_t length, void *to)
 	return true;
 }
 
+static bool take_key(const char *text, size_t length, void *to)
+{
+	if (length != HANDOVER_KEY_DIGITS)
+		return false;
+	memcpy(to, text, length);
+	return true;
+}
+
 /* attached.c has looked at it. */
 static bool take_instead(const char *text, size_t length, void *to)
 {
@@ -282,6 +292,8 @@ static const struct setting settings[] = {
     {"follow", take_yes, &agent_config.follow},
     {"attached", take_yes, &agent_config.attached},
     {"instead", take_instead, NULL},
+    {"handover", take_key, agent_config.handover},
+    {"filters", take_number, &agent_config.seccomp_filters},
     {"start", take_start, &agent_config.dormant},
 };
 

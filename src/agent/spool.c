@@ -444,10 +444,33 @@ void spool_end(void)
 	atomic_store(&spool_header->end_mono_ns, mono);
 }
 
+static void set_end(struct spool_header *h, uint32_t end)
+{
+	uint32_t before = atomic_load(&h->exited);
+
+	while (
+	    !atomic_compare_exchange_weak(&h->exited, &before, end | (before & SPOOL_CHILD_LOST)))
+		;
+}
+
 void spool_exited(int status)
 {
 	struct spool_header *h = spool_header;
 
 	if (h)
-		atomic_store(&h->exited, SPOOL_EXITED | ((uint32_t)status & 0xff));
+		set_end(h, SPOOL_EXITED | ((uint32_t)status & 0xff));
+}
+
+void spool_executed(const char *path)
+{
+	struct spool_header *h = spool_header;
+	size_t n = 0;
+
+	if (!h || atomic_load(&h->state) != SPOOL_RUNNING ||
+	    (!agent_sandboxed && spool_file_has_limit()))
+		return;
+	for (; path && path[n] && n < sizeof(h->off_text) - 1; n++)
+		h->off_text[n] = path[n];
+	h->off_text[n] = 0;
+	set_end(h, path ? SPOOL_EXECUTED : 0);
 }

@@ -240,5 +240,7 @@ void spool_forget(void);
 void spool_end(void);
 /* The program is about to exit with this status. */
 void spool_exited(int status);
+/* It is about to become the program at this path by exec; NULL: that has failed. */
+void spool_executed(const char *path);
 
 #endif

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "agent/cpu/sys.h"
+#include "agent/spool_request.h"
 
 /* A window is 64 MiB, so that a program which has changed its root or its user, and cannot open the
  * file again, still has room for millions of samples. Where address space is limited: 4 MiB. */
@@ -96,8 +97,7 @@ static uint8_t *map_window(int fd, uint32_t window)
 			(size_t)window_packets * SPOOL_PACKET_BYTES);
 }
 
-/* A negative errno where the file's name is gone, or is another file's by now. */
-static long open_again(void)
+static long open_again_by_name(void)
 {
 	long fd = sys_openat(AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
 	struct stat now;
@@ -107,6 +107,21 @@ static long open_again(void)
 		return fd;
 	sys_close((int)fd);
 	return -ESTALE;
+}
+
+/* A negative errno where the file's name is gone, or is another file's by now. */
+static long open_again(void)
+{
+	long fd = open_again_by_name(), given;
+	const char *slash = strrchr(path, '/');
+	struct handover h = {
+	    .pid = spool_header->pid, .device = opened.st_dev, .inode = opened.st_ino};
+
+	if (!sys_failed(fd) || !spool_request_is_possible() || strlen(slash + 1) >= sizeof(h.name))
+		return fd;
+	strcpy(h.name, slash + 1);
+	given = spool_request_send(&h);
+	return sys_failed(given) ? fd : given;
 }
 
 /* Makes packet `index` usable: its blocks reserved, its window mapped. 0 or errno. */
@@ -332,51 +347,97 @@ static void fill_header(struct spool_header *h, uint32_t image)
 	h->command_truncated = more;
 }
 
-/* The spool that the recorder made for us, if it is still waiting; else one of our own. */
-static long open_or_make(uint32_t *image, bool *fresh, uint32_t pid)
+/* True: *fd is the spool that the recorder made for us, and that is still waiting. Else it is closed. */
+static bool take_waiting(long fd)
 {
-	make_path(path, false, pid, 0);
-	*fresh = false;
-	*image = 0;
-	long fd = sys_openat(AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
-	if (!sys_failed(fd) && (!agent_config.target_pid || agent_config.target_pid == pid)) {
-		struct spool_header *h = map_header((int)fd);
-		long size = sys_lseek((int)fd, 0, SEEK_END);
-		if (h && size >= (long)SPOOL_HEADER_BYTES && !memcmp(h->magic, SPOOL_MAGIC, 8) &&
-		    h->version == SPOOL_VERSION && h->packet_bytes == SPOOL_PACKET_BYTES) {
-			uint32_t waiting = SPOOL_WAITING;
-			if (atomic_compare_exchange_strong(&h->state, &waiting, SPOOL_RUNNING)) {
-				spool_header = h;
-				return fd;
-			}
-		}
-		opening = NULL;
-		if (h)
-			sys_munmap(h, SPOOL_HEADER_BYTES);
+	struct spool_header *h = map_header((int)fd);
+	long size = sys_lseek((int)fd, 0, SEEK_END);
+	uint32_t waiting = SPOOL_WAITING;
+
+	if (h && size >= (long)SPOOL_HEADER_BYTES && !memcmp(h->magic, SPOOL_MAGIC, 8) &&
+	    h->version == SPOOL_VERSION && h->packet_bytes == SPOOL_PACKET_BYTES &&
+	    atomic_compare_exchange_strong(&h->state, &waiting, SPOOL_RUNNING)) {
+		spool_header = h;
+		return true;
 	}
-	if (!sys_failed(fd))
-		sys_close((int)fd);
-	*fresh = true;
-	if (fd == -ENOENT) {
-		fd = sys_openat(AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-		if (fd != -EEXIST)
-			return fd;
-	}
-	for (uint32_t k = 0; k < 10000; k++) {
+	opening = NULL;
+	if (h)
+		sys_munmap(h, SPOOL_HEADER_BYTES);
+	sys_close((int)fd);
+	return false;
+}
+
+static long make_new(const char *name)
+{
+	return sys_openat(AT_FDCWD, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+}
+
+bool spool_file_has_limit(void)
+{
+	return sys_soft_limit(RLIMIT_FSIZE) < packet_offset(SPOOL_FIRST_PACKETS);
+}
+
+static long make_numbered(uint32_t *image, uint32_t pid)
+{
+	long fd = -EEXIST;
+
+	for (uint32_t k = 0; fd == -EEXIST && k < 10000; k++) {
 		make_path(path, true, pid, k);
 		*image = k + (agent_config.target_pid == pid);
-		fd = sys_openat(AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		fd = make_new(path);
+	}
+	return fd;
+}
+
+/* The recorder makes it, in the folder of the others, which may have another name here, or none. */
+static long ask_for_new(uint32_t *image, uint32_t pid)
+{
+	struct handover h = {.pid = pid};
+	long fd = spool_request_send(&h);
+
+	if (sys_failed(fd))
+		return fd;
+	make_path(path, false, pid, 0);
+	strcpy(strrchr(path, '/') + 1, h.name);
+	*image = h.image + (agent_config.target_pid == pid);
+	return fd;
+}
+
+/*
+ * The spool that the recorder made for us, if it is still waiting; else one of our own. As long as there is a
+ * recorder, the first one of its recording is there: who does not find it sees other files, and would make his
+ * where nobody looks for it.
+ */
+static long open_or_make(uint32_t *image, bool *fresh, uint32_t pid)
+{
+	long fd, given;
+
+	make_path(path, false, pid, 0);
+	*image = 0;
+	fd = sys_openat(AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
+	if (!sys_failed(fd) && agent_config.target_pid && agent_config.target_pid != pid)
+		sys_close((int)fd);
+	else if (!sys_failed(fd) && take_waiting(fd))
+		return fd;
+	*fresh = true;
+	if (sys_failed(fd) && spool_request_is_possible()) {
+		given = ask_for_new(image, pid);
+		if (!sys_failed(given) || fd == -ENOENT)
+			return given;
+	}
+	if (fd == -ENOENT) {
+		fd = make_new(path);
 		if (fd != -EEXIST)
 			return fd;
 	}
-	return fd;
+	return make_numbered(image, pid);
 }
 
 static bool open_spool(const char *parent, uint32_t parent_pid, uint64_t first_id,
 		       uint64_t fork_ticks, uint32_t *reason, int *error)
 {
 	uint32_t image, pid = (uint32_t)sys_getpid();
-	bool fresh;
+	bool fresh = false;
 
 	*reason = SPOOL_OFF_NO_SPACE;
 	atomic_store(&lost, false);
@@ -386,7 +447,12 @@ static bool open_spool(const char *parent, uint32_t parent_pid, uint64_t first_i
 		return false;
 	}
 	if (fresh) {
-		*error = reserve_blocks((int)fd, 0, packet_offset(EXTEND_PACKETS));
+		/* The recorder has done that for a spool that it gave. */
+		long size = sys_lseek((int)fd, 0, SEEK_END);
+
+		*error = size == (long)packet_offset(SPOOL_FIRST_PACKETS)
+			     ? 0
+			     : reserve_blocks((int)fd, 0, packet_offset(SPOOL_FIRST_PACKETS));
 		struct spool_header *h = *error ? NULL : map_header((int)fd);
 		if (!h) {
 			if (!*error)
@@ -395,7 +461,7 @@ static bool open_spool(const char *parent, uint32_t parent_pid, uint64_t first_i
 			sys_unlinkat(AT_FDCWD, path, 0);
 			return false;
 		}
-		atomic_store(&h->packets_reserved, EXTEND_PACKETS);
+		atomic_store(&h->packets_reserved, SPOOL_FIRST_PACKETS);
 		atomic_store(&h->control_enabled, !agent_config.dormant);
 		atomic_store(&h->control_interval_log2, agent_config.interval_log2);
 		atomic_store(&h->control_overhead, agent_config.overhead);
@@ -442,12 +508,21 @@ bool spool_file_open_child(uint64_t fork_ticks, uint32_t *reason, int *error)
 {
 	static char parent[sizeof(path)];
 	uint64_t id = atomic_load(&spool_header->next_sample_id);
-	uint32_t parent_pid = spool_header->pid;
+	struct spool_header *of_parent = spool_header;
+	uint32_t parent_pid = of_parent->pid;
+	bool good;
 
 	memcpy(parent, path, sizeof(path));
+	spool_header = NULL;
 	spool_file_forget();
-	return open_spool(parent, parent_pid, id, fork_ticks ? fork_ticks : agent_ticks(), reason,
+	good = open_spool(parent, parent_pid, id, fork_ticks ? fork_ticks : agent_ticks(), reason,
 			  error);
+	opening = of_parent;
+	if (!good)
+		atomic_fetch_or(&of_parent->exited, SPOOL_CHILD_LOST);
+	opening = NULL;
+	sys_munmap(of_parent, SPOOL_HEADER_BYTES);
+	return good;
 }
 
 static void put_memory_over(void *mapped, size_t bytes)

@@ -28,6 +28,9 @@ bool spool_file_is_lost(void);
 /* Unmaps all of it; there is no spool then. */
 void spool_file_forget(void);
 
+/* The process may not write files so large that a spool begins: no program that it becomes is recorded. */
+bool spool_file_has_limit(void);
+
 /* A packet that is the caller's from now on. NULL: the agent is off, or the spool has reached its
  * limit and nothing has been given back yet. */
 struct spool_packet *spool_file_claim(void);

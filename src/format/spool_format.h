@@ -30,9 +30,13 @@
 #define SPOOL_VERSION	   3u
 #define SPOOL_HEADER_BYTES 65536u
 #define SPOOL_PACKET_BYTES 65536u
+#define SPOOL_FIRST_PACKETS                                                                        \
+	16u /* that have disk blocks when an agent begins a spool that nobody made for it */
 #define SPOOL_PACKET_MAGIC 0x504b544du /* "MTKP" */
 #define SPOOL_RECYCLED	   1024u
 #define SPOOL_EXITED	   0x100u /* the status is in the low 8 bits */
+#define SPOOL_CHILD_LOST   0x400u /* beside others: a forked child could not make a spool */
+#define SPOOL_EXECUTED	   0x200u /* off_text has the path of what the process became */
 
 /* The interval of a recording that names none, and the longest that may be chosen: log2 of bytes */
 #define SPOOL_INTERVAL_DEFAULT_LOG2 19u
@@ -118,8 +122,9 @@ struct spool_header {
 	 * ocaml_interval_log2, which is that of 8 / rate, rounded down */
 	_Atomic uint64_t ocaml_rate;
 	uint32_t pid_namespace; /* inode of the PID namespace of pid; 0: not known */
-	/* (a) SPOOL_EXITED and the status, once the program is about to exit; 0: it runs, or a signal
-	 * has ended it, or it ended in a way that the agent does not see */
+	/* (a) SPOOL_EXITED and the status, once the program is about to exit; SPOOL_EXECUTED, once it is
+	 * about to become another by exec; SPOOL_CHILD_LOST beside these; 0: it runs, or a signal has ended it, or it ended in a way that
+	 * the agent does not see */
 	_Atomic uint32_t exited;
 	/* Mode 0: address in the program of struct spool_live, where its live samples are; 0: not known */
 	uint64_t live_where;

@@ -53,6 +53,11 @@ static int process_has_mapped(pid_t pid, const struct stat *st, const char *path
 	return used;
 }
 
+bool process_maps_file(pid_t pid, const struct stat *st)
+{
+	return process_has_mapped(pid, st, NULL) > 0;
+}
+
 /* In any of the namespaces below ours. */
 static pid_t find_process(const struct stat *st, const char *path)
 {

@@ -10,6 +10,7 @@
 #define MAYFLY_PROCESS_WATCH_H
 
 #include <stdbool.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include "record/spool_watch.h"
@@ -30,6 +31,9 @@ void process_watch_close(struct process_watch *p);
 
 /* Its PID namespace is not ours. */
 bool process_is_foreign(const struct spool_entry *e);
+
+/* The process has this file mapped. */
+bool process_maps_file(pid_t pid, const struct stat *st);
 
 /* The number here of the process that has this spool mapped; 0: there is none. */
 pid_t process_of_spool(const struct spool_entry *e);

@@ -124,6 +124,7 @@ void recorder_free(struct recorder *r)
 		watch_state_free(&r->rules.state[i]);
 	free(r->rules.state);
 	free(r->place.parent_name);
+	free(r->place.unrecorded);
 	free(r->waiting);
 	free(r->spool);
 	free(r->part_path);

@@ -75,6 +75,7 @@ struct recorder_place {
 	bool last;	     /* when it finished: no image of its process came after it */
 	bool settled;	     /* its trace has its name */
 	bool unwanted;	     /* no trace is made of it */
+	char *unrecorded;    /* a note on what followed it and is not recorded; NULL: none */
 };
 
 struct recorder {

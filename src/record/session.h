@@ -22,6 +22,7 @@
 
 #include "record/child.h"
 #include "base/system/clock.h"
+#include "record/handover.h"
 #include "record/outgoing.h"
 #include "record/process_spool.h"
 #include "record/program.h"
@@ -65,7 +66,8 @@ struct record {
 
 	struct program program;
 	struct child child;
-	struct recorder **recorder; /* the first is of the program as it was started */
+	struct handover_server handover; /* for processes that cannot open their spools */
+	struct recorder **recorder;	 /* the first is of the program as it was started */
 	size_t recorders;
 	struct symbols *symbols;
 	struct debug_server *debug_server;
@@ -78,6 +80,7 @@ struct record {
 	char *events_folder;	       /* of OCaml's runtimes; NULL: not made */
 	int64_t start_ns;
 	int64_t found_ns, swept_ns;
+	bool unrecorded_said; /* of a child: record_unrecorded() */
 	unsigned long images; /* of the program that followed the first */
 	pid_t *settled;	      /* children whose traces were made while others ran */
 	size_t settled_count, settled_room;
@@ -121,6 +124,8 @@ void record_remove_events(struct record *r);
 
 /* Sets r->file and r->spool. False: out of memory. */
 bool record_choose_names(struct record *r);
+/* Spools are given from now on to processes that cannot open them. After record_make_spool(). */
+void record_start_handover(struct record *r);
 /* NULL: there is none for this spool yet. */
 struct recorder *record_find(const struct record *r, const char *spool);
 /* NULL: record_say() has been told. */
@@ -140,6 +145,10 @@ struct recorder **record_idle_children(const struct record *r, const struct reco
 bool record_is_last_image(const struct record *r, const struct recorder *one);
 /* What only the recorder knows about how this image ended. */
 struct spool_ending record_ending_of(const struct record *r, const struct recorder *one, bool last);
+/* A child of a process, or what it has become by exec, where nothing of that is recorded: a note for its trace,
+ * which the user is told, too, once for all children. NULL: no such thing. last: no image of the process came
+ * after it. */
+const char *record_unrecorded(struct record *r, struct recorder *one, bool last);
 /* Returns when the child has sent a signal, or after this time. */
 void record_wait_for_signal(const struct record *r, int milliseconds);
 /* Reports, once, that a trace cannot be kept below --max-size. */

@@ -10,6 +10,9 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
+#include "base/seccomp_filters.h"
+#include "base/system/process_file.h"
+
 /* Where the build was told to install; another build system may leave that open. */
 #ifndef MAYFLY_PREFIX
 #define MAYFLY_PREFIX "/usr/local"
@@ -111,6 +114,15 @@ static char *escape(const char *text)
 	return escaped;
 }
 
+static uint64_t own_filters(void)
+{
+	char status[SECCOMP_STATUS_BYTES];
+
+	return process_file_read(getpid(), "status", status, sizeof(status))
+		   ? seccomp_filters(status)
+		   : SECCOMP_FILTERS_UNSAID;
+}
+
 const char *const record_sampler_names[] = {"stratified", "poisson", NULL};
 
 char *record_agent_settings(const struct record *r)
@@ -118,7 +130,7 @@ char *record_agent_settings(const struct record *r)
 	char *path = *r->spool == '/' ? record_format("%s", r->spool)
 				      : record_format("%s/%s", r->folder, r->spool);
 	char *escaped = path ? escape(path) : NULL, *settings = NULL, overhead[64] = "",
-	     ocaml[64] = "", maps[64] = "";
+	     ocaml[64] = "", maps[64] = "", handover[HANDOVER_KEY_DIGITS + 64] = "";
 
 	if (r->overhead)
 		snprintf(overhead, sizeof(overhead), ",overhead=%u.%02u", r->overhead / 100,
@@ -131,14 +143,17 @@ char *record_agent_settings(const struct record *r)
 		snprintf(maps, sizeof(maps), ",map_events=off");
 	else if (r->map_events)
 		snprintf(maps, sizeof(maps), ",map_events=%" PRIu64, r->map_events);
+	if (*r->handover.key)
+		snprintf(handover, sizeof(handover), ",handover=%s,filters=%" PRIu64,
+			 r->handover.key, own_filters());
 	if (escaped)
 		settings = record_format(
 		    "output=%s,interval=%llu,sampler=%s,pid=%ld,follow=%d,max_spool=%" PRIu64
-		    "%s%s%s%s%s%s",
+		    "%s%s%s%s%s%s%s",
 		    escaped, 1ull << r->interval_log2, record_sampler_names[r->sampler],
 		    (long)r->child.pid, r->follow, r->max_spool, r->exact ? ",exact=1" : "",
 		    overhead, ocaml, maps, r->runtime_events_off ? "" : ",runtime_events=1",
-		    r->user_settings);
+		    handover, r->user_settings);
 	free(escaped);
 	free(path);
 	return settings;

@@ -227,6 +227,14 @@ bool record_make_spool(struct record *r)
 	return !error;
 }
 
+void record_start_handover(struct record *r)
+{
+	r->handover.file = r->file;
+	r->handover.only = r->follow ? 0 : r->child.pid;
+	r->handover.most_bytes = r->max_spool;
+	handover_start(&r->handover);
+}
+
 /* What a spool says of its parent does not change once an agent has begun it. */
 static void learn_origin(struct recorder *one)
 {
@@ -340,6 +348,42 @@ bool record_is_last_image(const struct record *r, const struct recorder *one)
 	return true;
 }
 
+/* A number of a namespace that was there for a moment may be another process's by now: this is for a remark that
+ * must not be wrong. */
+static bool has_successor(const struct record *r, const struct recorder *one)
+{
+	size_t i = 0;
+
+	while (r->recorder[i] != one)
+		i++;
+	while (++i < r->recorders && r->recorder[i]->pid != one->pid)
+		;
+	return i < r->recorders;
+}
+
+const char *record_unrecorded(struct record *r, struct recorder *one, bool last)
+{
+	char **note = &one->place.unrecorded;
+	struct spool_glance g;
+
+	if (*note || !(spool_watch_glance(&one->watch, &g) || spool_glance(one->spool, &g)))
+		return *note;
+	if (g.child_lost)
+		*note =
+		    record_format("a child process is not recorded: the agent in it cannot reach "
+				  "the recorder (doc/CONTAINERS.md), or the disk is full");
+	else if (g.executed && last && !has_successor(r, one))
+		*note =
+		    record_format("by exec it became '%s', of which nothing is recorded: the agent "
+				  "does not fit it, is not readable there, or cannot reach the "
+				  "recorder (doc/CONTAINERS.md)",
+				  g.off_text);
+	if (*note && (one->pid == r->child.pid || !r->unrecorded_said))
+		record_say(r, "process %ld: %s", (long)one->pid, *note);
+	r->unrecorded_said |= *note && one->pid != r->child.pid;
+	return *note;
+}
+
 static uint64_t nanoseconds(struct timeval t)
 {
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_usec * 1000u;
@@ -388,7 +432,7 @@ struct spool_ending record_ending_of(const struct record *r, const struct record
 
 /* The image has ended while other processes run on: finishes it now, so that many processes, one
  * after the other, do not pile up. */
-static void retire(const struct record *r, struct recorder *one, bool last)
+static void retire(struct record *r, struct recorder *one, bool last)
 {
 	struct spool_ending ending = record_ending_of(r, one, last);
 	struct spool_glance g = {0};
@@ -410,6 +454,7 @@ static void retire(const struct record *r, struct recorder *one, bool last)
 	}
 	if (one->state == RECORDER_READING && wanted) {
 		one->keep_stream = r->follow;
+		ending.note = record_unrecorded(r, one, last);
 		recorder_finish(one, NULL, &ending);
 	} else if (!wanted && one->state <= RECORDER_READING) {
 		recorder_drop(one);
@@ -675,6 +720,7 @@ void record_drop_spool(struct record *r)
 void record_free(struct record *r)
 {
 	record_remove_events(r);
+	handover_stop(&r->handover);
 	program_free(&r->program);
 	free(r->folder);
 	free(r->file);

@@ -251,7 +251,9 @@ static void finish_recorder(struct record *r, struct pieces *list, struct record
 	if (!one->watch.header)
 		recorder_attach(one); /* it says so itself when that fails */
 	ending = record_ending_of(r, one, p->last);
-	ending.note = exec_note(list, p);
+	ending.note = record_unrecorded(r, one, p->last);
+	if (!ending.note)
+		ending.note = exec_note(list, p);
 	if (!recorder_begin_last(one, parent, &ending))
 		return;
 	child = record_idle_children(r, one, &children);

@@ -105,6 +105,11 @@ int spool_extend(int fd, struct spool_header *h, uint64_t packets)
 	return error;
 }
 
+int spool_reserve_first(int fd)
+{
+	return reserve_range(fd, 0, packets_end(SPOOL_FIRST_PACKETS));
+}
+
 /* The number of these packets for which there is disk space, leaving some for others. */
 static uint64_t affordable(int fd, uint64_t packets)
 {
@@ -559,6 +564,8 @@ void spool_glance_at(const struct spool_header *h, struct spool_glance *g)
 	g->fork_ticks = h->fork_ticks;
 	g->exact = h->mode == SPOOL_EXACT;
 	g->live_bytes = atomic_load(&h->live_bytes);
+	g->child_lost = atomic_load(&h->exited) & SPOOL_CHILD_LOST;
+	g->executed = atomic_load(&h->exited) & SPOOL_EXECUTED;
 	memcpy(g->off_text, h->off_text, sizeof(g->off_text));
 	g->off_text[sizeof(g->off_text) - 1] = 0;
 }

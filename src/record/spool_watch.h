@@ -48,6 +48,8 @@ struct spool_glance {
 	uint64_t fork_ticks;
 	bool exact;
 	int64_t live_bytes;
+	bool child_lost; /* a forked child of it could not make a spool */
+	bool executed;	 /* it has become the program that off_text names */
 	char off_text[sizeof(((struct spool_header *)0)->off_text)];
 };
 
@@ -99,6 +101,9 @@ const void *spool_watch_at(struct spool_watch *w, uint64_t offset, size_t bytes)
 
 /* For another writer of the spool: the file has this number of packets, or more. 0 or an errno. */
 int spool_extend(int fd, struct spool_header *h, uint64_t packets);
+
+/* For a spool that an agent begins itself: its header and its first packets have disk blocks. 0 or an errno. */
+int spool_reserve_first(int fd);
 
 /* What the packet held is elsewhere now. Unless reuse is false the agent may have it again. */
 void spool_watch_give_back(struct spool_watch *w, uint64_t index, bool reuse);

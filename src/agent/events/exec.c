@@ -17,6 +17,7 @@
 #include "agent/events/process.h"
 #include "agent/events/tracks.h"
 #include "agent/real.h"
+#include "agent/spool.h"
 
 /* ---- the real functions ---- */
 
@@ -46,15 +47,30 @@ __attribute__((constructor)) static void look_up(void)
 TRACK_INSTANT(executed, "process", "exec", 1, {SPOOL_TEXT, "path"});
 TRACK_INSTANT(not_executed, "process", "exec.failed", 1, {SPOOL_INT, "error"});
 
+static void note_text(const char *text, const struct walk_start *at)
+{
+	uint64_t values[] = {(uintptr_t)text};
+
+	if (tracks_wanted())
+		tracks_add(SPOOL_INSTANT, &executed, values, at);
+	spool_executed(text);
+}
+
+/* In a sandbox neither the path can be checked nor whether this is the child of a vfork, whose parent says at its
+ * exit that it was not. */
+static bool is_noted(void)
+{
+	if (agent_sandboxed && atomic_load(&agent_state) == AGENT_ON)
+		spool_executed("another program, behind a seccomp filter");
+	return atomic_load(&agent_state) == AGENT_ON && process_is_this();
+}
+
 static void note_exec(const char *path, const struct walk_start *at)
 {
 	char text[SPOOL_TEXT_BYTES + 1];
 
-	if (!tracks_wanted() || !process_is_this())
-		return;
-	uint64_t values[] = {(uintptr_t)process_text(text, path)};
-
-	tracks_add(SPOOL_INSTANT, &executed, values, at);
+	if (is_noted())
+		note_text(process_text(text, path), at);
 }
 
 static void note_fd(int fd, const struct walk_start *at)
@@ -63,7 +79,7 @@ static void note_fd(int fd, const struct walk_start *at)
 	size_t n = strlen(link);
 	int scale = 1;
 
-	if (!tracks_wanted() || !process_is_this() || fd < 0)
+	if (!is_noted() || fd < 0)
 		return;
 	while (fd / scale >= 10)
 		scale *= 10;
@@ -73,18 +89,17 @@ static void note_fd(int fd, const struct walk_start *at)
 	long got = sys_readlinkat(AT_FDCWD, link, text, SPOOL_TEXT_BYTES);
 
 	text[sys_failed(got) ? 0 : got] = 0;
-	uint64_t values[] = {(uintptr_t)text};
-
-	tracks_add(SPOOL_INSTANT, &executed, values, at);
+	note_text(text, at);
 }
 
 static void note_failed(const struct walk_start *at)
 {
-	if (!tracks_wanted() || !process_is_this())
-		return;
 	uint64_t values[] = {(uint64_t)errno};
 
-	tracks_add(SPOOL_INSTANT, &not_executed, values, at);
+	if (is_noted() && tracks_wanted())
+		tracks_add(SPOOL_INSTANT, &not_executed, values, at);
+	if (is_noted() || agent_sandboxed)
+		spool_executed(NULL);
 }
 
 /* ---- the hooks ---- */

@@ -263,6 +263,8 @@ static bool start(struct attach_command *a)
 	if (!(record_choose_names(r) || record_no_memory(r)) || !make_way(a) ||
 	    !record_make_spool(r))
 		return false;
+	handover_open(&r->handover);
+	record_start_handover(r);
 	a->settings = record_agent_settings(r);
 	if (!a->settings)
 		return record_no_memory(r);

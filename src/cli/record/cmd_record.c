@@ -133,8 +133,10 @@ static void raise_memory_limits(void)
 /* -1: the program runs. Otherwise the exit status. */
 static int start_program(struct record *r)
 {
-	int error = child_fork(&r->child, r->argv, set_environment, r);
+	int error;
 
+	handover_open(&r->handover);
+	error = child_fork(&r->child, r->argv, set_environment, r);
 	if (error)
 		return cli_error("cannot start a process: %s", strerror(error)), RECORD_FAILED;
 	raise_memory_limits();
@@ -144,6 +146,7 @@ static int start_program(struct record *r)
 	}
 	if (!r->program.ordinary)
 		say_not_recordable(r);
+	record_start_handover(r);
 	r->start_ns = now_ns();
 	error = child_run(&r->child);
 	if (!error) {

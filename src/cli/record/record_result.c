@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -137,6 +138,22 @@ static char *remarks_text(const struct record *r, const struct pieces *list, con
 	return fclose(to) ? NULL : text;
 }
 
+/* These run what they are told to in a child process and wait for it, where others become it. */
+static void say_child(const struct record *r)
+{
+	static const char *const parents[] = {"su",    "sudo",	  "runuser",	       "doas",
+					      "bwrap", "unshare", "start-stop-daemon", NULL};
+	const char *name = spool_base_name(r->argv[0]);
+	size_t i = 0;
+
+	while (parents[i] && strcmp(parents[i], name))
+		i++;
+	if (parents[i] && !r->quiet && !r->follow && !r->child.adopted && !r->images)
+		cli_error("%s runs its program in a child process, which is not recorded without "
+			  "--follow",
+			  name);
+}
+
 void record_say_result(const struct record *r, const struct pieces *list, const struct piece *p)
 {
 	char time[FIGURE_TEXT], size[FIGURE_TEXT], name[256];
@@ -158,6 +175,7 @@ void record_say_result(const struct record *r, const struct pieces *list, const 
 		    remarks ? remarks : "", r->stream.only ? "" : "; next: mayfly report ",
 		    r->stream.only ? "" : p->trace);
 	free(remarks);
+	say_child(r);
 }
 
 /* The agent never came up, or its spool was removed, maybe with its folder. */

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Asking the recorder for a spool: see spool_request.h. */
+#include "agent/spool_request.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "agent/agent.h"
+#include "agent/cpu/sys.h"
+#include "base/seccomp_filters.h"
+
+#define MOST_SECONDS 2 /* that the program waits for a recorder which does not answer */
+
+static bool set_time_limit(int socket, int option)
+{
+	const struct timeval time = {.tv_sec = MOST_SECONDS};
+
+	return !sys_failed(
+	    sys_call6(SYS_setsockopt, socket, SOL_SOCKET, option, (long)&time, sizeof(time), 0));
+}
+
+/* A filter of system calls that the program brings, or gets from what started it, may kill it for a
+ * socket. One that the recorder runs under, too, has not killed that for its own. */
+static bool may_ask(void)
+{
+	char text[SECCOMP_STATUS_BYTES];
+	long n, fd;
+
+	if (agent_sandboxed)
+		return false;
+	fd = sys_openat(AT_FDCWD, "/proc/self/status", O_RDONLY | O_CLOEXEC, 0);
+	if (sys_failed(fd))
+		return false;
+	n = sys_read((int)fd, text, sizeof(text) - 1);
+	sys_close((int)fd);
+	text[sys_failed(n) ? 0 : n] = 0;
+	return seccomp_filters(text) == agent_config.seccomp_filters;
+}
+
+bool spool_request_is_possible(void)
+{
+	return *agent_config.handover != 0;
+}
+
+static long receive(int socket, struct handover *h, int flags)
+{
+	union {
+		struct cmsghdr header;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct iovec data = {h, sizeof(*h)};
+	struct msghdr message = {.msg_iov = &data,
+				 .msg_iovlen = 1,
+				 .msg_control = &control,
+				 .msg_controllen = sizeof(control)};
+	long n;
+	int fd;
+
+	do
+		n = sys_call3(SYS_recvmsg, socket, (long)&message, MSG_CMSG_CLOEXEC | flags);
+	while (n == -EINTR);
+	if (sys_failed(n))
+		return n;
+	if (message.msg_controllen < CMSG_LEN(sizeof(fd)) ||
+	    control.header.cmsg_level != SOL_SOCKET || control.header.cmsg_type != SCM_RIGHTS)
+		return n == (long)sizeof(*h) && h->error > 0 ? -h->error : -EPROTO;
+	memcpy(&fd, CMSG_DATA(&control.header), sizeof(fd));
+	return fd;
+}
+
+/* In a folder, or, where that is "", among the abstract names. */
+static long connect_to(int socket, const char *folder)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	char *at = address.sun_path;
+	size_t length = strlen(folder);
+	long result;
+
+	memcpy(at, folder, length);
+	at += length ? length : 1;
+	memcpy(at, HANDOVER_SOCKET, sizeof(HANDOVER_SOCKET) - 1);
+	at += sizeof(HANDOVER_SOCKET) - 1;
+	memcpy(at, agent_config.handover, HANDOVER_HALF_DIGITS);
+	at += HANDOVER_HALF_DIGITS + (length != 0);
+	do
+		result = sys_call3(SYS_connect, socket, (long)&address, at - (char *)&address);
+	while (result == -EINTR);
+	return result;
+}
+
+static long converse(int socket, struct handover *h)
+{
+	long result;
+
+	memcpy(h->secret, agent_config.handover + HANDOVER_HALF_DIGITS, HANDOVER_HALF_DIGITS);
+	if (!set_time_limit(socket, SO_SNDTIMEO) || !set_time_limit(socket, SO_RCVTIMEO))
+		return -EINVAL;
+	result = connect_to(socket, "");
+	if (sys_failed(result))
+		result = connect_to(socket, HANDOVER_FOLDER);
+	if (!sys_failed(result))
+		result = sys_call6(SYS_sendto, socket, (long)h, sizeof(*h), MSG_NOSIGNAL, 0, 0);
+	return sys_failed(result) ? result : receive(socket, h, 0);
+}
+
+long spool_request_send(struct handover *h)
+{
+	long socket, fd;
+
+	if (!may_ask())
+		return -EPERM;
+	socket = sys_call3(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (sys_failed(socket))
+		return socket;
+	fd = converse((int)socket, h);
+	sys_close((int)socket);
+	if (!sys_failed(fd))
+		h->name[sizeof(h->name) - 1] = 0;
+	return fd;
+}
+
+long spool_request_take(int socket)
+{
+	struct handover unused;
+	long fd = receive(socket, &unused, MSG_DONTWAIT);
+
+	sys_close(socket);
+	return fd;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Spools that the recorder opens for this process: see format/handover_message.h. */
+#ifndef MAYFLY_SPOOL_REQUEST_H
+#define MAYFLY_SPOOL_REQUEST_H
+
+#include <stdbool.h>
+
+#include "format/handover_message.h"
+
+/* There is a recorder to be asked. */
+bool spool_request_is_possible(void);
+
+/* Asks for a spool; h says which one, and gets the answer. Returns the descriptor or -errno. */
+long spool_request_send(struct handover *h);
+
+/* A descriptor that comes from this socket; the socket is closed. -errno: none does. */
+long spool_request_take(int socket);
+
+#endif
