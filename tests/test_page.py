@@ -190,6 +190,71 @@ def from_a_holder_to_its_stacks():
                              ["{:,} bytes, exact".format(expected["bytes"]["estimate"])]))
 
 
+def held_of(name, *words):
+    parameters = "&".join(words[i][2:] + "=" + words[i + 1] for i in range(0, len(words), 2))
+    result = run([os.path.join(BUILD, "tests", "view_ask"), golden(name), "held?" + parameters])
+    check(result.out.startswith(b"200 "), result.out)
+    return json.loads(result.out.split(b"\n", 1)[1])
+
+
+@cases(["%s %s" % (name, words) for name in PICTURES for words in ("", "--focus parse", "--holder g_")])
+def who_holds_it(how):
+    """The view's figures are those of the picture and of report --by holder; its types, of report --by type."""
+    name, *words = how.split()
+    held = held_of(name, *words)
+    by_holder = {row["holder"]: row for row in
+                 json.loads(report("report", "--json", "--by", "holder", "--top", "0", *words, golden(name)))["rows"]}
+    rows = held["rows"]
+    same([row["retained_bytes"] for row in rows], sorted((row["retained_bytes"] for row in rows), reverse=True), "order")
+    check(set(by_holder) - {None} <= {row["holder"] for row in rows}, rows, by_holder)
+    same([row["lost"] for row in rows], [row["kind"].startswith("lost") for row in rows], "lost")
+    for row in rows:
+        known = by_holder.get(row["holder"])
+        if known:
+            for key in ("kind", "place", "tid", "retained_bytes", "retained_blocks", "self"):
+                same(row[key], known[key], (row["holder"], key))
+        types = json.loads(report("report", "--json", "--by", "type", "--top", "0", *words[:2 * ("--holder" not in words)],
+                                  "--holder", "^" + row["holder"].replace("(", "\\(") + "$", golden(name)))["rows"]
+        key = lambda one: (one["type"] or "", one["size"]["low"] if one.get("size") else 0)
+        same(row["types_count"], len(types), "types")
+        for one, other in zip(sorted(row["types"], key=key), sorted(types, key=key)):
+            same(key(one), key(other), "type")
+            for figure in ("bytes", "blocks"):
+                same([one["self"][figure][part] for part in ("estimate", "stderr")],
+                     [other["self"][figure][part] for part in ("estimate", "stderr")], (row["holder"], key(one)))
+    boxes, names, figures = drive(
+        golden(name), ["open", hash_of("held", words)], ["texts", ".held-row > .held-box .held-name"],
+        ["texts", "[aria-label=Holders] .name-text"], ["texts", "[aria-label=Holders] td:nth-child(2)"])
+    same(names, [row["holder"] for row in rows], "holders")
+    check(boxes and boxes[0].startswith(rows[0]["holder"]), boxes)
+    same(len(figures), len(rows), "figures")
+
+
+@case
+def what_holds_it_in_one_look():
+    """Its tab is there if there is a picture; a part leads to the stacks of what it holds."""
+    tabs, headline, sentence, total, view, after = drive(
+        golden("made-picture"), ["texts", ".tabs > button"], ["press", "8"], ["texts", ".view-held .headline"],
+        ["click", ".held-types button:has-text('32 B to 64 B')"], ["wait", ".view-flame"],
+        ["texts", ".sentence .visually-hidden"], ["titles", ".total > span"],
+        ["open", "#v1/held"], ["click", "[aria-label=Holders] tbody tr:first-child"], ["wait", ".view-flame"],
+        ["texts", ".tabs [aria-current]"], ["hash"])
+    check("Held by" in tabs, tabs)
+    held = held_of("made-picture")
+    kept = max((row for row in held["rows"] if not row["lost"]), key=lambda row: row["retained_bytes"])
+    check(headline[0].startswith("%.1f %%" % (100 * kept["retained_bytes"] / held["bytes"])) and kept["holder"] in headline[0],
+          headline, kept)
+    same(sentence, ["In the heap's picture, held by g_sessions, size at least 33 B, at most 64 B"], "filters")
+    expected = json.loads(report("report", "--json", "--holder", "^g_sessions$", "--min-size", "33", "--max-size", "64",
+                                 golden("made-picture")))["total"]
+    check(total[0].endswith("; %d samples" % expected["samples"]), total, expected)
+    same(view, ["Flame graph"], "from a row")
+    check("holder=^" + held["rows"][0]["holder"].split()[0] in after, after)
+    tabs, text = drive(golden("exact"), ["texts", ".tabs > button"], ["open", "#v1/held"], ["texts", "main .empty"])
+    check("Held by" not in tabs, tabs)
+    check("no picture of the heap" in text[0], text)
+
+
 @case
 def the_picture_has_one_moment():
     """Another metric or moment leaves it, with the filters and keys that only it has; what has times leaves it out."""
@@ -426,16 +491,25 @@ def dark():
     same((chosen, again), (light, light), "chosen")
 
 
+@cases(["held", "leaks", "table?own.by=holder"])
+def access_to_pictures(view):
+    access_of("made-picture", view)
+
+
 @cases(["summary", "table?own.by=stack", "table?own.search=m", "spans", "events", "rss", "leaks",
         "churn", "reallocs", "fragmentation"])
 def access(view):
+    access_of("exact", view)
+
+
+def access_of(name, view):
     """axe finds nothing serious in light and dark, and nothing is wider than the window."""
     steps = []
     for scheme in ("light", "dark"):
         steps += [["scheme", scheme], ["open", "#v1/" + view], ["press", "j"], ["axe"]]
     for width in (400, 1024, 3840):
         steps += [["size", width, 800], ["overflow"]]
-    light, dark_found, *wide = drive(golden("exact"), *([["open"]] + steps))
+    light, dark_found, *wide = drive(golden(name), *([["open"]] + steps))
     same((light, dark_found), ([], []), view)
     same(wide, [False] * 3, "wider than the window")
 
@@ -464,7 +538,8 @@ NAMED = {
     "many-exact": ["table?own.by=function&own.sort=total", "table?own.by=thread", "spans"],
     "few": ["summary", "table", "table?own.by=stack", "source", "heat", "spans", "leaks", "churn"],
     "huge": ["summary", "table", "table?own.by=line&own.sort=total", "table?own.by=stack", "source", "heat", "leaks", "churn"],
-    "exact": ["summary", "reallocs", "leaks", "rss", "fragmentation"], "ocaml": ["survival", "events"]}
+    "exact": ["summary", "reallocs", "leaks", "rss", "fragmentation"], "ocaml": ["survival", "events"],
+    "made-picture": ["held", "leaks", "table?own.by=holder", "table?own.by=type"]}
 LONG = ["source", *("table?own.by=" + by for by in ("function", "line", "module", "stack", "thread", "label:tenant"))]
 WIDTHS = (390, 1024, 1440, 1920)
 HUGE = 50000  # rows
@@ -472,7 +547,7 @@ HUGE = 50000  # rows
 
 def made(which, here):
     """A trace of make_events: with thousands of everything, with few functions or with HUGE ones; or a golden one."""
-    if which in ("exact", "ocaml"):
+    if which in ("exact", "ocaml", "made-picture"):
         return golden(which)
     same(run([os.path.join(BUILD, "tests", "make_events"), which, here / "t.mayfly"]).code, 0)
     return here / "t.mayfly"

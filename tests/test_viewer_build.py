@@ -22,7 +22,7 @@ MOST_BYTES = 400 * 1000
 
 REQUESTS = ["info", "overview", "rows?by=function&top=20", "rows?by=line&metric=allocated&skip=3",
             "rows?by=stack&metric=leaked", "rows?by=type", "rows?by=holder", "tree?holder=g_sessions",
-            "overview?metric=picture&type=Session", "curve?holder=x", "rows?by=holder&at=1s", "rows?by=size&min-size=100",
+            "overview?metric=picture&type=Session", "curve?holder=x", "held?focus=parse", "rows?by=holder&at=1s", "rows?by=size&min-size=100",
             "rows?by=function&from=1ms&to=20ms&focus=a", "curve?points=50",
             "series?points=20&top=3", "histogram?classes=size", "histogram?classes=lifetime",
             "spans", "events", "churn", "reallocs", "survival", "rss", "fragmentation", "leaks",

@@ -23,6 +23,7 @@
  *	grown.c		what grew between two moments
  *	histogram.c	rows by class
  *	heat.c		classes of size by classes of lifetime
+ *	held_types.c	holders by types
  *	churn.c		rows and their mean live bytes
  *	reallocs.c	rows of chains of realloc
  *	survival.c	the fates of blocks in OCaml's minor heap

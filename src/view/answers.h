@@ -27,6 +27,7 @@ view_bytes view_export, view_file, view_basefile; /* view_export.c */
 view_json view_lanes;				  /* view_lanes.c */
 view_json view_counters;			  /* view_counters.c */
 view_json view_heat;				  /* view_heat.c */
+view_json view_held;				  /* view_held.c */
 
 /* A part of the recording: [from, to), not empty. */
 struct time_range {

@@ -40,6 +40,7 @@ static const struct {
     {"lanes", view_lanes},
     {"counters", view_counters},
     {"heat", view_heat},
+    {"held", view_held, .of_picture = true},
 };
 
 #define REQUESTS (sizeof(requests) / sizeof(requests[0]))

@@ -11,16 +11,16 @@
  * request is also a command line: metric, at, from, to, by, sort, focus, ignore, hide, show,
  * show-from, thread, label, heap, min-size, max-size, min-lifetime, max-lifetime, holder, type,
  * all-frames. A flag has the value 1. `focus` and the other patterns may be given several times. An
- * unknown name or parameter is refused. overview, rows, tree, callers, source, leaks, diff, difftree
- * and changes can be asked of the picture of the heap (metric=picture); the others are refused.
+ * unknown name or parameter is refused. overview, rows, tree, callers, source, leaks, held, diff,
+ * difftree and changes can be asked of the picture of the heap (metric=picture); the others are refused.
  *
  * Answers are one JSON object, with keys and units as `mayfly report --json` writes them, or, where
  * said so, arrays (below).
  *
  *	info			what the trace is: "program", "command", "info" (as in report --json),
  *				"summary", "counters", "notes" (all caveats that report has), "resident",
- *				"picture" (of the heap: "time_ns", "stopped_ns", "bytes", "blocks";
- *				or null), "sources",
+ *				"picture" (of the heap: "headline", "time_ns", "stopped_ns", and
+ *				"bytes", "blocks" of malloc; or null), "sources",
  *				"base" (null, or the same of the trace to compare with)
  *	overview		what the report without options says: "headline" (or null), "summary",
  *				"functions", "callers", "stacks" (rows)
@@ -52,6 +52,11 @@
  *				"times_ns" and for each row "first_ns", "last_ns" (of the allocations
  *				of blocks that were never freed), "live_bytes" (at these times),
  *				"growth" (bytes a second, over the second half), "growing"
+ *	held			the picture of the heap by holder, "rows", what retains most first: the
+ *				key as in rows, "lost", "self" (what was recorded of it, and the filters
+ *				keep), "types" (the same by type, of the first holders), "types_count";
+ *				"time_ns", "bytes", "blocks" (of malloc), "total" (recorded), "elsewhere"
+ *				(recorded blocks that malloc's heap did not have; or null)
  *	source			file=PATH: "lines": line, self, total (rows by line, so a line in
  *				several functions is several); "text", or null. Without file:
  *				"files": what each allocates itself, and the largest total of its

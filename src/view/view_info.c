@@ -8,6 +8,7 @@
 #include "answer/headline.h"
 #include "answer/hints.h"
 #include "answer/json_parts.h"
+#include "answer/picture_headline.h"
 #include "answer/text_format.h"
 #include "query/query_two.h"
 #include "view/answers.h"
@@ -68,11 +69,14 @@ static void put_notes(struct json *j, const struct mayfly_trace *trace)
 
 static void put_picture(struct json *j, const struct mayfly_picture *p)
 {
+	char headline[HEADLINE_BYTES];
+
 	if (!p) {
 		json_null(j, "picture");
 		return;
 	}
 	json_object(j, "picture");
+	json_text_or_null(j, "headline", picture_headline_text(headline, sizeof(headline), p));
 	json_integer(j, "time_ns", p->time_ns);
 	json_integer(j, "stopped_ns", p->stopped_ns);
 	json_unsigned(j, "bytes", p->bytes);

@@ -33,6 +33,8 @@ export interface Info {
 }
 
 export interface Picture {
+	/** Who holds the most, in a sentence. */
+	headline: string | null;
 	time_ns: number;
 	stopped_ns: number;
 	/** Of malloc, recorded or not. */

@@ -111,7 +111,7 @@ interface TabsProps {
 }
 
 export function Tabs(props: TabsProps) {
-	const tabs = views.filter((view) => view.key);
+	const tabs = views.filter((view) => view.key && (view.offered?.(props.info) ?? true));
 	const more = views.filter((view) => !view.key);
 	const inMore = more.find((view) => view === props.current);
 	return (

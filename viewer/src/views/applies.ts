@@ -20,6 +20,7 @@ const understood: Record<string, readonly Key[]> = {
 	spans: [...stacks.filter((key) => key !== "hide" && key !== "show"), ...blocks, ...range, ...lifetimes],
 	events: ["thread", ...range],
 	leaks: [...stacks, ...blocks, ...range, ...lifetimes, ...picture],
+	held: [...stacks, ...blocks, ...range, ...picture],
 	rss: [],
 	churn: [...stacks, ...blocks, ...range, ...lifetimes],
 	reallocs: [...stacks, ...blocks, ...range, ...lifetimes],
@@ -30,6 +31,7 @@ const understood: Record<string, readonly Key[]> = {
 /** What a view counts whatever the question's metric is; undefined: it counts the metric. */
 export function ownMetric(view: { id: string; title: string }, info: Info): string | undefined {
 	if (view.id === "leaks") return info.picture ? "Lost and held" : "Never freed";
+	if (view.id === "held") return "In the heap's picture";
 	return understood[view.id] && view.title;
 }
 

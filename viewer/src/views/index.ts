@@ -10,6 +10,8 @@ export interface View {
 	/** The key that shows it; none: it is in the menu "More". */
 	key?: string;
 	component(): Promise<{ default: ComponentType<ViewProps> }>;
+	/** Whether it has a tab at all for this trace; none: always. */
+	offered?(info: Info): boolean;
 	/** Why it can show nothing of this trace; undefined: it can. */
 	absent?(info: Info): string | undefined;
 	/** The words after `mayfly`, without the question's options; FILE stands for the trace. */
@@ -84,6 +86,16 @@ export const views: View[] = [
 		key: "7",
 		component: () => import("./source.tsx"),
 		terminal: () => ["report", "--by", "line", "FILE"],
+	},
+	{
+		id: "held",
+		title: "Held by",
+		key: "8",
+		component: () => import("./held.tsx"),
+		offered: (info) => info.picture !== null,
+		absent: (info) => (info.picture ? undefined
+			: "The trace has no picture of the heap; 'mayfly ctl PID heap' takes one while the program is recorded"),
+		terminal: () => ["report", "--by", "holder", "FILE"],
 	},
 	{
 		id: "difference",

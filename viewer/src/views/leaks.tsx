@@ -145,12 +145,16 @@ function Apart(props: ViewProps & { value: Parts }) {
 			<section class="pane-section">
 				<h2>Lost</h2>
 				<p class="dim about">
-					{`When the picture of the heap was taken (${when}), nothing pointed to ${estimateText(lost.total)}, or only
-						lost blocks did; without what is suppressed.`}
+					{bytesOf(lost.total) > 0
+						? `When the picture of the heap was taken (${when}), nothing pointed to ${estimateText(lost.total)}, or only
+							lost blocks did; without what is suppressed.`
+						: `No recorded block was lost when the picture of the heap was taken (${when}).`}
 				</p>
-				<SmallTable caption="Lost" rows={leaks} none="Nothing was lost" dim={(row) => isNoise(row.self)}
-					columns={partColumns("Lost", bytesOf(lost.total), { title: "Stack", cell: (row) => <StackName row={row} /> })}
-					chooseTitle="Show its stack" onChoose={(row) => go({ own: { row: rowKey(row, lost.by) } }, true)} />
+				{leaks.length > 0 && (
+					<SmallTable caption="Lost" rows={leaks} dim={(row) => isNoise(row.self)}
+						columns={partColumns("Lost", bytesOf(lost.total), { title: "Stack", cell: (row) => <StackName row={row} /> })}
+						chooseTitle="Show its stack" onChoose={(row) => go({ own: { row: rowKey(row, lost.by) } }, true)} />
+				)}
 			</section>
 			{chosen && (
 				<section class="pane-section">

@@ -205,6 +205,12 @@ export default function Summary(props: ViewProps) {
 		<div class="summary">
 			{info.base && <Changes {...props} />}
 			{answer.value?.headline && <p class="headline">{answer.value.headline}</p>}
+			{info.picture?.headline && (
+				<p class="headline">
+					{`In the picture of the heap, ${info.picture.headline} `}
+					<button type="button" class="more" onClick={() => go({ view: "held" })}>Who holds what</button>
+				</p>
+			)}
 			<Tiles {...props} />
 			<LiveCurve {...props} />
 			<Answered answer={answer} waiting={<div class="waiting"><Reading /></div>}>
