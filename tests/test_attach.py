@@ -115,7 +115,7 @@ def oracle_of(command, trace, *options):
         same((process.stdout.read(), process.wait()), (b"good\n", 0))
 
 
-@cases(["threads", "churn", "fork", "load", "jump"])
+@cases(["threads", "move", "churn", "fork", "load", "jump"])
 def again_and_again(how):
     """Programs that are busy with what is hard stay right, however often something is attached."""
     need_attach()

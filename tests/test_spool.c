@@ -807,6 +807,43 @@ static void missed_and_late_frees(void)
 	spool_file_free(f);
 }
 
+/* A realloc has moved its block, and another thread has the address before the outcome is there: often,
+ * where a thread has to wait for a CPU. Then the block has gone, whatever became of the other one. */
+static void reallocs_are_overtaken(void)
+{
+	struct spool_file *f = exact_file();
+	struct spool_writer *w = spool_writer_new(f, 100), *v = spool_writer_new(f, 101);
+	struct reading *r = open_online(f);
+	const struct sample *s;
+
+	spool_writer_alloc(w, 10, 0x1000, 1, 0, deep, 1);
+	spool_writer_alloc(w, 11, 0x2000, 2, 0, deep, 1);
+	spool_writer_release(w, 20, 0x1000, SPOOL_FLAG_REALLOC);
+	spool_writer_alloc(v, 130, 0x1000, 3, 0, deep, 1);
+	spool_writer_alloc(v, 131, 0x3000, 4, 0, deep, 1);
+	spool_writer_release(v, 140, 0x1000, 0);
+	spool_writer_alloc(v, 150, 0x1000, 5, 0, deep, 1);
+	round_at(r, 200);
+	s = r->w->sample;
+	CHECK(r->w->samples == 5 && r->w->frees == 2);
+	CHECK(s[0].free_ns == 130 && s[0].free_flags == MAYFLY_FLAG_REALLOC);
+	CHECK(s[0].free_thread == s[0].block.thread);
+	CHECK(s[2].free_ns == 140);
+	spool_writer_alloc(w, 210, 0x4000, 6, SPOOL_FLAG_REALLOC, deep, 1);
+	spool_writer_release(w, 220, 0x2000, SPOOL_FLAG_REALLOC);
+	round_at(r, 300);
+	CHECK(r->w->samples == 6 && r->w->frees == 2);
+	spool_writer_undo(w, 310);
+	/* Nobody has told of this one's end. */
+	spool_writer_alloc(v, 320, 0x3000, 7, 0, deep, 1);
+	finish(r, NULL);
+	CHECK(r->w->frees == 3 && r->t->info.missed_frees == 1);
+	reading_free(r);
+	free(w);
+	free(v);
+	spool_file_free(f);
+}
+
 /* A realloc whose outcome is not there yet holds its writer, and nobody else. */
 static void reallocs_wait(void)
 {
@@ -1501,6 +1538,7 @@ int main(void)
 	RUN(exact_deep_stacks);
 	RUN(missed_and_late_frees);
 	RUN(reallocs_wait);
+	RUN(reallocs_are_overtaken);
 	RUN(late_commits);
 	RUN(packets_keep_their_order);
 	RUN(packets_are_given_back);

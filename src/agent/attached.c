@@ -429,10 +429,10 @@ static bool installed; /* something of a recording is in place: undo() takes it 
 static void undo(void)
 {
 	environment_bring_nothing();
-	interpreter_stop();
-	lead_parts_back(PART_OTHERS, PART_REALLOC);
+	lead_parts_back(PART_OTHERS, PART_OTHERS);
 	life_detach();
-	lead_parts_back(PART_FREE, PART_FREE);
+	interpreter_stop();
+	lead_parts_back(PART_REALLOC, PART_FREE);
 	spool_leave();
 	fault_leave();
 	installed = false;

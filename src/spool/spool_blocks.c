@@ -126,8 +126,33 @@ void stream_hand_free(struct spool_stream *s, int64_t ns, const struct live_bloc
 	}
 }
 
-/* If the key is live, the block before was freed past the hooks (or, when sampled, the spool is
- * damaged), so it is freed now. */
+/* The writer whose realloc of this block has no outcome yet; NULL: none. */
+static struct stream_writer *find_moving(struct spool_stream *s, uint64_t key)
+{
+	for (size_t i = 0; i < s->writers; i++)
+		if (s->writer[i]->moving == key)
+			return s->writer[i];
+	return NULL;
+}
+
+/* Another block has its address, so it has gone: by a realloc that is not over yet, or past the hooks
+ * (when sampled, the spool is damaged). False: past the hooks. */
+static bool end_overlapped(struct spool_stream *s, const struct live_block *b, uint64_t key,
+			   int64_t ns, uint32_t thread)
+{
+	struct stream_writer *w = s->exact ? find_moving(s, key) : NULL;
+
+	if (!w) {
+		stream_hand_free(s, ns, b, thread, 0);
+		s->missed_frees++;
+		return false;
+	}
+	w->moving = 0;
+	w->moved = true;
+	stream_hand_free(s, ns, b, stream_this_thread(s, w), MAYFLY_FLAG_REALLOC);
+	return true;
+}
+
 struct live_block *stream_new_block(struct spool_stream *s, uint64_t key, int64_t ns,
 				    uint32_t thread, uint32_t flags)
 {
@@ -138,11 +163,8 @@ struct live_block *stream_new_block(struct spool_stream *s, uint64_t key, int64_
 		stream_fail(s, MAYFLY_E_MEMORY);
 		return NULL;
 	}
-	if (there) {
-		stream_hand_free(s, ns, b, thread, 0);
-		s->missed_frees++;
+	if (there && !end_overlapped(s, b, key, ns, thread))
 		flags |= LIVE_OVERLAPPED;
-	}
 	b->flags = flags & 0xff;
 	b->thread = thread;
 	return b;
@@ -159,9 +181,8 @@ static bool is_forgotten(struct spool_stream *s, const struct stream_waiting *e,
 		return false;
 	place = live_find(&s->live, e->key);
 	if (place) {
-		stream_hand_free(s, ns, live_at(&s->live, place), e->block.thread, 0);
+		end_overlapped(s, live_at(&s->live, place), e->key, ns, e->block.thread);
 		live_remove(&s->live, place);
-		s->missed_frees++;
 	}
 	s->allocations++;
 	s->last_key[e->block.thread] = e->key;

@@ -61,6 +61,8 @@ struct stream_writer {
 	uint32_t interval_log2;
 	uint32_t labels; /* set of the tables */
 	uint64_t due;	 /* ticks of the next record */
+	uint64_t moving; /* key of a block whose realloc has no outcome yet, 0: none */
+	bool moved; /* its address was taken by another, so the next record's RELEASE is done */
 	struct spool_stack stack;
 	struct stream_ids types, label_ids;
 	struct stream_open open;

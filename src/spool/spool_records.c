@@ -95,6 +95,8 @@ static void begin_writer_packet(struct spool_stream *s, struct stream_writer *w)
 
 	w->begun = true;
 	w->over = false;
+	w->moving = 0;
+	w->moved = false;
 	w->at = w->end = (const uint8_t *)(p + 1);
 	w->limit = w->at + w->first->readable;
 	w->ticks = p->ticks;
@@ -185,7 +187,7 @@ static inline struct stream_waiting *add_waiting(struct spool_stream *s, struct 
 	return e;
 }
 
-enum outcome { GONE, UNDONE, UNKNOWN };
+enum outcome { GONE, UNDONE, UNKNOWN, DONE /* by the ALLOC of another block */ };
 
 /* Goes past one record that is not an event of a block, on the way to the outcome of a realloc.
  * known: types of the packet. */
@@ -340,7 +342,9 @@ static bool read_exact(struct spool_stream *s, struct stream_writer *w, uint8_t 
 	}
 	realloced = spool_release_flags(tag) & SPOOL_FLAG_REALLOC;
 	if (realloced && !s->passing) {
-		outcome = realloc_outcome(s, w, at);
+		outcome = w->moved ? DONE : realloc_outcome(s, w, at);
+		w->moved = false;
+		w->moving = outcome == UNKNOWN ? stream_key(SPOOL_UNTURN(turned)) : 0;
 		if (outcome == UNKNOWN)
 			return false;
 	}

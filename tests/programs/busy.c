@@ -5,6 +5,7 @@
  *
  *	threads	200 that allocate
  *	churn	threads that begin and end
+ *	move	threads that only resize blocks, so that each takes addresses that another has left
  *	fork	a process that forks while its threads allocate
  *	load	libraries are loaded and unloaded while threads allocate
  *	jump	signal handlers leave by siglongjmp
@@ -74,12 +75,17 @@ static void *allocate(void *number)
 
 static pthread_t thread[THREADS_MOST];
 
-static void start(int count)
+static void start_with(int count, void *(*work)(void *))
 {
 	stop = 0;
 	for (int i = 0; i < count; i++)
-		if (pthread_create(&thread[i], NULL, allocate, (void *)(size_t)(i + 1)))
+		if (pthread_create(&thread[i], NULL, work, (void *)(size_t)(i + 1)))
 			abort();
+}
+
+static void start(int count)
+{
+	start_with(count, allocate);
 }
 
 static void finish(int count)
@@ -97,6 +103,28 @@ static void threads(void)
 	finish(THREADS_MOST);
 }
 
+/* Blocks of these sizes are in arenas, which threads share, and not in a thread's own cache. */
+static void *resize(void *number)
+{
+	unsigned int seed = (unsigned int)(size_t)number;
+	void *kept[8] = {0};
+
+	for (; !stop; __atomic_fetch_add(&done, 1, __ATOMIC_RELAXED)) {
+		unsigned int i = (unsigned int)rand_r(&seed) % 8;
+
+		if (rand_r(&seed) % 2) {
+			kept[i] = realloc(kept[i], 1100 + (size_t)rand_r(&seed) % 9000);
+		} else {
+			free(kept[i]);
+			kept[i] = malloc(1100 + (size_t)rand_r(&seed) % 9000);
+		}
+		wrong |= !kept[i];
+	}
+	for (int i = 0; i < 8; i++)
+		free(kept[i]);
+	return NULL;
+}
+
 static void churn(void)
 {
 	while (!told_to_end()) {
@@ -104,6 +132,14 @@ static void churn(void)
 		usleep(3000);
 		finish(8);
 	}
+}
+
+static void move(void)
+{
+	start_with(THREADS_MOST, resize);
+	while (!told_to_end())
+		usleep(10000);
+	finish(THREADS_MOST);
 }
 
 static void fork_often(void)
@@ -214,8 +250,9 @@ int main(int count, char **words)
 	static const struct {
 		const char *name;
 		void (*run)(void);
-	} ways[] = {{"threads", threads}, {"churn", churn},   {"fork", fork_often}, {"load", load},
-		    {"jump", jump},	  {"traced", traced}, {"filter", filter}};
+	} ways[] = {{"threads", threads}, {"churn", churn},  {"move", move},
+		    {"fork", fork_often}, {"load", load},    {"jump", jump},
+		    {"traced", traced},	  {"filter", filter}};
 
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
 	puts("ready");
