@@ -56,7 +56,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	    {made_start[MADE_DATA] + MADE_BYTES / 2, made_start[MADE_DATA] + MADE_BYTES, 1},
 	};
 	const struct heap_type type = {made_start[MADE_ROOM], made_start[MADE_ROOM] + 4096};
-	const struct python_interpreter python = {.version = 311};
+	struct python_interpreter python = {.type_type = made_type(MADE_TYPE),
+					    .module_type = made_type(MADE_MODULE),
+					    .code_type = made_type(MADE_CODE),
+					    .runtime = made_address(MADE_DATA, MADE_VARIABLES)};
 	const uint8_t rank[2] = {0, 1};
 	const struct heap_question q = {.root = root,
 					.roots = 2,
@@ -68,6 +71,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 					.waste_contents = 8};
 	/* Not known, with plain links, with mixed links. */
 	static const unsigned int versions[] = {0, 231, 236};
+	static const unsigned int pythons[] = {311, 312, 313};
 	struct heap_problem problem;
 	struct heap_graph g;
 
@@ -75,11 +79,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	made_begin(m);
 	memcpy(m->bytes, data, size < sizeof(m->bytes) ? size : sizeof(m->bytes));
-	for (size_t i = 0; i < sizeof(versions) / sizeof(*versions); i++)
+	for (size_t i = 0; i < sizeof(versions) / sizeof(*versions); i++) {
+		python.version = pythons[i];
 		if (heap_graph_make(&m->image, versions[i], &q, &g, &problem)) {
-			look(&g, 2);
+			look(&g, heap_graph_holders(&g));
 			heap_graph_free(&g);
 		}
+	}
 	free(m);
 	return 0;
 }

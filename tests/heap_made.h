@@ -144,6 +144,71 @@ static inline void made_put_pool(struct made_memory *m, uint32_t block_bytes, ui
 			 made_address(MADE_POOLS, MADE_POOL_HEAD + (i + 1) * block_bytes));
 }
 
+/* Python's types, in the first chunks of the main arena: each an object with 16 bytes in front, of `type`. */
+enum made_type { MADE_TYPE, MADE_DICT, MADE_MODULE, MADE_CODE, MADE_ORDER, MADE_TYPES };
+
+#define MADE_TYPE_CHUNK 1024u
+static inline uint64_t made_type(enum made_type type)
+{
+	return made_address(MADE_BREAK, 32 + type * MADE_TYPE_CHUNK);
+}
+
+static inline void made_put_types(struct made_arena *a)
+{
+	/* READY, and what else tells them apart: for the collector, made by a program, a dictionary, a class. */
+	static const uint64_t flags[MADE_TYPES] = {0x80005000u, 0x20005000u, 0x5000u, 0x1000u,
+						   0x5200u};
+	static const char names[MADE_TYPES][8] = {"type", "dict", "module", "code", "Order"};
+
+	for (uint64_t i = 0; i < MADE_TYPES; i++) {
+		uint64_t at = made_chunk(a, MADE_TYPE_CHUNK, true) + 16;
+
+		made_put(a->m, a->map, at, 1);
+		made_put(a->m, a->map, at + 8, made_type(MADE_TYPE));
+		made_put(a->m, a->map, at + 24, made_address(a->map, at + 500));
+		made_put(a->m, a->map, at + 32, i == MADE_TYPE ? 904 : 48);
+		made_put(a->m, a->map, at + 168, flags[i]);
+		memcpy(a->m->bytes[a->map] + at + 500, names[i], sizeof(names[i]));
+	}
+}
+
+/* An object of such a type, of 64 bytes in a chunk; `head`: in front of it. Returns where it begins. */
+static inline uint64_t made_object(struct made_arena *a, enum made_type type, uint64_t head)
+{
+	uint64_t at = made_chunk(a, 80, true) + head;
+
+	made_put(a->m, a->map, at, 1);
+	made_put(a->m, a->map, at + 8, made_type(type));
+	return at;
+}
+
+/* A text of at most seven characters. */
+static inline uint64_t made_text(struct made_arena *a, const char *text)
+{
+	uint64_t at = made_chunk(a, 64, true);
+
+	made_put(a->m, a->map, at + 16, strlen(text));
+	made_put(a->m, a->map, at + 32, 0x60);
+	memcpy(a->m->bytes[a->map] + at + 48, text, strlen(text));
+	return at;
+}
+
+/* The module `__main__`, in whose dictionary `name` leads to an object. Returns where the module begins. */
+static inline uint64_t made_module(struct made_arena *a, const char *name, uint64_t object)
+{
+	uint64_t module = made_object(a, MADE_MODULE, 16), dict = made_object(a, MADE_DICT, 16);
+	uint64_t table = made_chunk(a, 144, true), key = made_text(a, name);
+
+	made_put(a->m, a->map, module + 16, made_address(a->map, dict));
+	made_put(a->m, a->map, module + 40, 0);
+	made_put(a->m, a->map, dict + 32, made_address(a->map, table));
+	made_put(a->m, a->map, table + 8, 1u << 16 | 3u << 8 | 3u);
+	made_put(a->m, a->map, table + 24, 2);
+	made_put(a->m, a->map, table + 40, made_address(a->map, key));
+	made_put(a->m, a->map, table + 48, object);
+	return module;
+}
+
 /* malloc_par: how much is mapped for single blocks. */
 static inline void made_put_par(struct made_memory *m, uint32_t mapped, uint64_t bytes)
 {

@@ -11,7 +11,10 @@
 static void make_main(struct made_memory *m)
 {
 	struct made_arena a = {.m = m, .map = MADE_BREAK};
-	uint64_t cache = made_chunk(&a, 0x290, true), at[BLOCKS];
+	uint64_t cache, module, at[BLOCKS];
+
+	made_put_types(&a);
+	cache = made_chunk(&a, 0x290, true);
 
 	for (int i = 0; i < BLOCKS; i++) {
 		at[i] = made_chunk(&a, 48 + 16 * (uint64_t)(i % 5), true);
@@ -23,6 +26,8 @@ static void make_main(struct made_memory *m)
 	for (unsigned int i = 0; i < 10; i++)
 		made_put(m, MADE_DATA, MADE_VARIABLES + 8 * i, made_address(MADE_BREAK, at[4 * i]));
 	made_put_arena(&a);
+	module = made_module(&a, "CACHE", made_address(MADE_BREAK, at[6]));
+	made_put(m, MADE_DATA, MADE_VARIABLES + 800, made_address(MADE_BREAK, module));
 	made_put_pool(m, 64, 20, 5);
 	made_put(m, MADE_POOLS, MADE_POOL_HEAD + 7 * 64, made_address(MADE_BREAK, at[9]));
 	/* One is in the thread's cache. */

@@ -243,6 +243,60 @@ static void blocks_of_python(void)
 	free(m);
 }
 
+/*
+ * A module with a name for an object, which leads to a block. What must not count: the collector's pointer to it,
+ * and the pointer that a list had where it has no item any more.
+ */
+static void names_of_python(void)
+{
+	struct made_memory *m = made();
+	struct made_arena a = main_arena(m);
+	const uint64_t list = made_address(MADE_DATA, MADE_VARIABLES);
+	const struct heap_root root = {list, list + 8, 0};
+	const uint8_t rank = 0;
+	const struct python_interpreter known = {.version = 311,
+						 .type_type = made_type(MADE_TYPE),
+						 .module_type = made_type(MADE_MODULE)};
+	struct heap_question q = {
+	    .root = &root, .roots = 1, .rank = &rank, .holders = 1, .python = &known};
+	uint64_t order, held, module, alone;
+	const struct python_objects *o;
+	struct heap_problem problem;
+	struct heap_graph g;
+
+	made_put_types(&a);
+	order = made_object(&a, MADE_ORDER, 16);
+	held = made_chunk(&a, 208, true);
+	alone = made_object(&a, MADE_ORDER, 16);
+	made_put(m, MADE_BREAK, order + 16, made_address(MADE_BREAK, held));
+	made_put(m, MADE_BREAK, order + 48,
+		 made_address(MADE_BREAK, alone)); /* behind its 48 bytes */
+	module = made_module(&a, "CACHE", made_address(MADE_BREAK, order));
+	made_put(m, MADE_DATA, MADE_VARIABLES, made_address(MADE_BREAK, alone - 16));
+	close_main(&a);
+	CHECK(make(m, &q, &g, &problem), "%d at %lx", problem.trouble, (long)problem.where);
+	o = &g.objects;
+	CHECK(o->holders == 2 && heap_graph_holders(&g) == 3, "%zu", o->holders);
+	CHECK(!strcmp(o->types.name[o->holder[0].name], "module a module"));
+	CHECK(!strcmp(o->types.name[o->holder[1].name], "a module.CACHE"));
+	CHECK(g.retained[heap_graph_holder(&g, 2)] == 72 + 200, "the object and its block");
+	CHECK(g.retained[heap_graph_holder(&g, 0)] == 0, "the collector holds nothing");
+	CHECK(g.retained[heap_graph_holder(&g, 1)] == 72 + 72 + 136 + 56,
+	      "module, dict, table, key");
+	CHECK(g.edges.types == 4, "%zu", g.edges.types);
+	heap_graph_free(&g);
+	/* Types that are each other's types, and a table that says it is larger than it can be. */
+	made_put(m, MADE_BREAK, 32 + 8, made_type(MADE_DICT));
+	CHECK(make(m, &q, &g, &problem));
+	heap_graph_free(&g);
+	made_put(m, MADE_BREAK, 32 + 8, made_type(MADE_TYPE));
+	made_put(m, MADE_BREAK, module + 80 + 80 + 24, UINT64_MAX >> 33);
+	CHECK(make(m, &q, &g, &problem));
+	CHECK(g.objects.holders == 2);
+	heap_graph_free(&g);
+	free(m);
+}
+
 /* ---- graphs ---- */
 
 #define MOST	24
@@ -440,6 +494,7 @@ int main(void)
 	RUN(foreign_break);
 	RUN(refusals);
 	RUN(blocks_of_python);
+	RUN(names_of_python);
 	RUN(random_graphs);
 	DONE();
 }

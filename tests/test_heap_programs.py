@@ -13,8 +13,8 @@ import signal
 import struct
 import subprocess
 
-from harness import (BUILD, MAYFLY, PYTHON, Folder, Skip, case, cases, check, environment, main, need, program, run, same,
-                     wait_until)
+from harness import (BUILD, MAYFLY, PYTHON, SOURCE, Folder, Skip, case, cases, check, environment, main, need, program,
+                     run, same, wait_until)
 from attaching import need_attach
 from picturing import heap, started
 
@@ -154,7 +154,10 @@ def types_of_cxx_objects():
         same(picture["lost"]["bytes"], 0)
 
 
-@cases([PYTHON[0], "python3.11", "python3.12", "python3.13"])
+INTERPRETERS = [PYTHON[0], "python3.11", "python3.12", "python3.13"]
+
+
+@cases(INTERPRETERS)
 def pymalloc_agrees(python):
     """Used blocks of each size, as the interpreter counts them."""
     need_attach()
@@ -184,6 +187,46 @@ def pymalloc_agrees(python):
     # Arenas hold nothing by themselves.
     arenas = {"mapping of %.1f MiB" % (i / 10) for i in range(10, 400)}
     same([row["name"] for row in picture["held"] if row["name"] in arenas], [])
+
+
+@cases([python + " " + allocator for python in INTERPRETERS for allocator in ("default", "malloc")])
+def python_objects_by_name(how):
+    """Who holds them, against the sizes that Python tells; names of variables and of types."""
+    need_attach()
+    python, allocator = how.split()
+    need(python)
+    script = os.path.join(SOURCE, "tests", "programs", "holding.py")
+    with started(python, "-S", script, PYTHONMALLOC=allocator, PYTHONHASHSEED="0") as process:
+        truth = json.loads(process.said)
+        picture = heap(process.pid)
+
+    def row(name):
+        """Memory that C has not set yet may point to the same by chance: then both hold it together."""
+        return max((row for row in picture["held"] + picture["shared"]
+                    if any(h["name"] == name and h["module"] == "Python" for h in row.get("holders", [row]))),
+                   key=lambda row: row["bytes"])
+
+    # What malloc adds to a block; pymalloc only rounds up.
+    extra = 16 if allocator == "malloc" else 0
+    types = {row["type"]: row for row in picture["types"]}
+    orders = types["__main__.Order"]
+    check(truth["orders"] <= orders["blocks"] <= 2 * truth["orders"], orders)
+    same(types["__main__.Slotted"]["blocks"], truth["slotted"])
+    for name, types_through in {
+            "__main__.CACHE": ["dict", "__main__.Order"],
+            "__main__.Registry.known": ["dict", "str"],
+            "__main__.SLOTTED": ["list", "__main__.Slotted"],
+            "__main__.counter": ["function", "tuple", "cell", "set"],
+            "rows in __main__.work()": ["list", "tuple"]}.items():
+        same([step["type"] for step in row(name)["through"]][:len(types_through)], types_through, name)
+    known = row("__main__.Registry.known")
+    # The dictionary itself, its table, and keys that are numbers.
+    least = truth["known"] + truth["known_table"]
+    check(least <= known["bytes"] <= least + 5000 + known["blocks"] * extra + truth["numbers"], least, known)
+    check(abs(known["blocks"] - 2 * truth["known_count"]) < 300, truth, known)
+    check(row("__main__.CACHE")["bytes"] > truth["cache"], truth)
+    # After a collection, nothing is lost: not what only the collector's lists and weak references lead to.
+    same(picture["lost"]["bytes"], 0)
 
 
 @case

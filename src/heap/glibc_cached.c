@@ -31,7 +31,7 @@ void glibc_cached_free(struct glibc_cached *c)
 /* The block that a chunk of a list is; HEAP_NONE: there is none of this size. */
 static uint32_t block_of(const struct heap_blocks *b, uint64_t address, uint64_t bytes)
 {
-	bool inside;
+	uint64_t inside;
 	uint32_t block = address % HEAP_UNIT ? HEAP_NONE : heap_blocks_find(b, address, &inside);
 
 	return block != HEAP_NONE && !inside && (uint64_t)b->size[block] * HEAP_UNIT == bytes

@@ -205,13 +205,13 @@ static const struct heap_region *region_at(const struct heap_blocks *b, uint64_t
 	return low < b->regions && b->region[low].base <= address ? &b->region[low] : NULL;
 }
 
-uint32_t heap_blocks_find(const struct heap_blocks *b, uint64_t address, bool *inside)
+uint32_t heap_blocks_find(const struct heap_blocks *b, uint64_t address, uint64_t *offset)
 {
 	const struct heap_region *r;
 	uint64_t at, start;
 	uint32_t low, high;
 
-	*inside = false;
+	*offset = 0;
 	if (address < b->lowest || address >= b->highest ||
 	    !(b->near[(address >> NEAR_LOG2) / 64] >> (address >> NEAR_LOG2) % 64 & 1))
 		return HEAP_NONE;
@@ -233,7 +233,7 @@ uint32_t heap_blocks_find(const struct heap_blocks *b, uint64_t address, bool *i
 	start = (uint64_t)b->start[low] * HEAP_UNIT;
 	if (at < start || at - start >= heap_block_bytes(b, r, low))
 		return HEAP_NONE;
-	*inside = at != start;
+	*offset = at - start;
 	return low;
 }
 

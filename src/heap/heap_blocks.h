@@ -57,8 +57,8 @@ bool heap_blocks_merge(struct heap_blocks *b, const struct heap_blocks *more,
 bool heap_blocks_index(struct heap_blocks *b, struct heap_problem *problem);
 void heap_blocks_free(struct heap_blocks *b);
 
-/* The block that the address points into, start or inside; HEAP_NONE. *inside: not to its start. */
-uint32_t heap_blocks_find(const struct heap_blocks *b, uint64_t address, bool *inside);
+/* The block that the address points into, and how far from its start; HEAP_NONE. */
+uint32_t heap_blocks_find(const struct heap_blocks *b, uint64_t address, uint64_t *offset);
 
 /* The region of a block; `hint` is where the last one was found. */
 size_t heap_blocks_region(const struct heap_blocks *b, uint32_t block, size_t hint);

@@ -16,6 +16,7 @@ struct scan {
 	struct heap_window w;
 	const struct heap_blocks *b;
 	const struct heap_question *q;
+	const struct python_objects *python;
 	struct heap_edges *e;
 	struct heap_waste_look *waste; /* NULL: nobody asks */
 	struct heap_problem *problem;
@@ -27,10 +28,12 @@ struct scan {
 static bool add_edge(struct scan *s, uint32_t node, uint64_t word)
 {
 	struct heap_edges *e = s->e;
-	bool inside;
-	uint32_t to = heap_blocks_find(s->b, word, &inside), first = e->from[node];
+	uint64_t offset;
+	uint32_t to = heap_blocks_find(s->b, word, &offset), first = e->from[node];
+	bool inside = offset != 0;
 
-	if (to == HEAP_NONE || to == node)
+	if (to == HEAP_NONE || to == node ||
+	    (s->python->blocks && !python_objects_points(s->python, to, offset, &inside)))
 		return true;
 	to |= inside ? HEAP_INSIDE : 0;
 	/* Neighbours often point to the same. */
@@ -114,19 +117,10 @@ static size_t type_at(const struct heap_question *q, uint64_t word)
 	return low < q->types && q->type[low].start <= word ? low : q->types;
 }
 
-static bool take_type(struct scan *s, uint32_t block, uint64_t address, uint64_t limit)
+static bool note_type(struct scan *s, uint32_t block, size_t type)
 {
-	const struct heap_question *q = s->q;
 	struct heap_edges *e = s->e;
-	uint64_t word;
-	size_t type;
 
-	if (!q->types || !heap_window_word(&s->w, address, limit, &word) ||
-	    word < q->type[0].start || word >= q->type[q->types - 1].end)
-		return true;
-	type = type_at(q, word);
-	if (type == q->types)
-		return true;
 	if (!s->place[type]) {
 		if (e->types >= HEAP_TYPES_MOST)
 			return true;
@@ -139,14 +133,35 @@ static bool take_type(struct scan *s, uint32_t block, uint64_t address, uint64_t
 	return true;
 }
 
+static bool take_type(struct scan *s, uint32_t block, uint64_t address, uint64_t limit)
+{
+	const struct heap_question *q = s->q;
+	uint64_t word;
+	size_t type;
+
+	if (s->python->blocks && s->python->type[block])
+		return note_type(s, block, q->types + s->python->type[block] - 1);
+	if (!q->types || !heap_window_word(&s->w, address, limit, &word) ||
+	    word < q->type[0].start || word >= q->type[q->types - 1].end)
+		return true;
+	type = type_at(q, word);
+	return type == q->types || note_type(s, block, type);
+}
+
 /* ---- all nodes ---- */
 
 static bool scan_block(struct scan *s, uint32_t block, uint64_t address, uint64_t bytes,
 		       uint64_t limit)
 {
-	if (!take_type(s, block, address, limit) ||
-	    !scan_words(s, block, address, address + bytes, limit))
+	struct python_part part[PYTHON_PARTS] = {{0, bytes}};
+	unsigned int parts =
+	    s->python->blocks ? python_objects_parts(s->python, block, bytes, part) : 1;
+
+	if (!take_type(s, block, address, limit))
 		return false;
+	for (unsigned int i = 0; i < parts; i++)
+		if (!scan_words(s, block, address + part[i].start, address + part[i].end, limit))
+			return false;
 	return !s->waste || heap_waste_see(s->waste, &s->w, block, address, bytes, limit) ||
 	       heap_fail(s->problem, HEAP_NO_MEMORY, 0);
 }
@@ -203,10 +218,10 @@ static uint64_t bytes_of_all(const struct heap_blocks *b, const struct heap_ques
 }
 
 bool heap_edges_find(const struct heap_image *image, const struct heap_blocks *b,
-		     const struct heap_question *q, struct heap_edges *e, struct heap_waste *waste,
-		     struct heap_problem *problem)
+		     const struct heap_question *q, const struct python_objects *python,
+		     struct heap_edges *e, struct heap_waste *waste, struct heap_problem *problem)
 {
-	struct scan s = {.b = b, .q = q, .e = e, .problem = problem};
+	struct scan s = {.b = b, .q = q, .python = python, .e = e, .problem = problem};
 	bool good;
 
 	*e = (struct heap_edges){.blocks = b->count, .nodes = b->count + q->holders};
@@ -215,7 +230,7 @@ bool heap_edges_find(const struct heap_image *image, const struct heap_blocks *b
 	s.whole = bytes_of_all(b, q);
 	e->from = calloc(e->nodes + 1, sizeof(*e->from));
 	e->type = calloc(e->blocks + 1, sizeof(*e->type));
-	s.place = calloc(q->types + 1, sizeof(*s.place));
+	s.place = calloc(q->types + python->types.count + 1, sizeof(*s.place));
 	if (q->waste_contents)
 		s.waste = heap_waste_begin(waste, b, q->waste_contents);
 	good = (heap_window_begin(&s.w, image) && e->from && e->type && s.place &&

@@ -12,6 +12,7 @@
 #define MAYFLY_HEAP_EDGES_H
 
 #include "heap/heap_waste.h"
+#include "heap/python_objects.h"
 
 #define HEAP_INSIDE	  (1u << 31)
 #define HEAP_HOLDERS_MOST (1u << 26)
@@ -34,8 +35,6 @@ struct heap_value {
 struct heap_type {
 	uint64_t start, end;
 };
-
-struct python_interpreter;
 
 struct heap_question {
 	const struct heap_root *root; /* in order of holders, then of addresses */
@@ -65,15 +64,15 @@ struct heap_edges {
 	uint32_t *to;
 	size_t count, capacity;
 	uint16_t *type; /* of each block: 1 + a place in used[]; 0: not known */
-	uint32_t *used; /* places in heap_question.type */
+	uint32_t *used; /* places in heap_question.type; behind these, in python_objects.type */
 	size_t types;
 	uint64_t words; /* looked at */
 };
 
 /* waste: found on the way, if the question has waste_contents. */
 bool heap_edges_find(const struct heap_image *image, const struct heap_blocks *b,
-		     const struct heap_question *q, struct heap_edges *e, struct heap_waste *waste,
-		     struct heap_problem *problem);
+		     const struct heap_question *q, const struct python_objects *python,
+		     struct heap_edges *e, struct heap_waste *waste, struct heap_problem *problem);
 void heap_edges_free(struct heap_edges *e);
 
 #endif

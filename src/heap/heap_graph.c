@@ -3,6 +3,7 @@
 #include "heap/heap_graph.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/array.h"
 
@@ -61,6 +62,42 @@ static bool cut_roots(const struct heap_question *q, const struct heap_ranges *o
 	return true;
 }
 
+/* ---- Python's holders ---- */
+
+/* What the question has, and behind it Python's. */
+struct holders {
+	struct heap_value *value;
+	uint8_t *rank;
+};
+
+static bool join_holders(struct heap_question *q, const struct python_objects *o, struct holders *h)
+{
+	const uint8_t most = HEAP_RANKS - 1 - PYTHON_RANKS;
+
+	*h = (struct holders){0};
+	if (!o->blocks)
+		return true;
+	h->value = malloc((q->values + o->values + 1) * sizeof(*h->value));
+	h->rank = malloc(q->holders + o->holders + 1);
+	if (!h->value || !h->rank)
+		return false;
+	if (q->values)
+		memcpy(h->value, q->value, q->values * sizeof(*h->value));
+	for (size_t i = 0; i < o->values; i++)
+		h->value[q->values + i] =
+		    (struct heap_value){o->value[i].value, q->holders + o->value[i].holder};
+	for (size_t i = 0; i < q->holders; i++)
+		h->rank[i] =
+		    (uint8_t)(q->rank[i] < most ? q->rank[i] + PYTHON_RANKS : most + PYTHON_RANKS);
+	for (size_t i = 0; i < o->holders; i++)
+		h->rank[q->holders + i] = (uint8_t)o->holder[i].rank;
+	q->value = h->value;
+	q->values += o->values;
+	q->rank = h->rank;
+	q->holders += (uint32_t)o->holders;
+	return true;
+}
+
 /* ---- sums ---- */
 
 static bool add_up(struct heap_graph *g)
@@ -110,6 +147,7 @@ bool heap_graph_make(const struct heap_image *image, unsigned int version,
 	struct heap_question cut = *q;
 	struct heap_ranges own = {0};
 	struct roots roots = {0};
+	struct holders holders = {0};
 	bool good;
 
 	*g = (struct heap_graph){0};
@@ -121,15 +159,22 @@ bool heap_graph_make(const struct heap_image *image, unsigned int version,
 		good = heap_fail(problem, HEAP_NO_MEMORY, 0);
 	cut.root = roots.root;
 	cut.roots = roots.count;
-	good = good && heap_edges_find(image, &g->blocks, &cut, &g->edges, &g->waste, problem);
+	good = good && python_objects_find(&g->objects, image, &g->blocks, q->python, problem);
+	if (good && !join_holders(&cut, &g->objects, &holders))
+		good = heap_fail(problem, HEAP_NO_MEMORY, 0);
+	good = good &&
+	       heap_edges_find(image, &g->blocks, &cut, &g->objects, &g->edges, &g->waste, problem);
+	python_objects_read_all(&g->objects);
 	free(roots.root);
 	free(own.range);
 	if (q->read_all)
 		q->read_all(q->context);
 	g->words = g->edges.words;
 	g->pointers = g->edges.count;
-	good = good && heap_reach_find(&g->edges, q, &g->reach, problem) &&
+	good = good && heap_reach_find(&g->edges, &cut, &g->reach, problem) &&
 	       heap_owners_find(&g->edges, &g->reach, &g->owners, problem);
+	free(holders.value);
+	free(holders.rank);
 	if (good && !add_up(g))
 		good = heap_fail(problem, HEAP_NO_MEMORY, 0);
 	if (!good)
@@ -166,6 +211,7 @@ void heap_graph_free(struct heap_graph *g)
 	heap_reach_free(&g->reach);
 	heap_owners_free(&g->owners);
 	heap_waste_free(&g->waste);
+	python_objects_free(&g->objects);
 	free(g->retained);
 	free(g->retained_blocks);
 	free(g->top);

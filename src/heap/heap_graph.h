@@ -29,7 +29,8 @@ struct heap_graph {
 	struct heap_edges edges;     /* only its types and counts */
 	struct heap_reach reach;
 	struct heap_owners owners;
-	struct heap_waste waste; /* if the question has waste_contents */
+	struct python_objects objects; /* only its types and its holders */
+	struct heap_waste waste;       /* if the question has waste_contents */
 	/* For each number, with its own; blocks without the holder. */
 	uint64_t *retained;
 	uint32_t *retained_blocks;
@@ -48,7 +49,13 @@ void heap_graph_free(struct heap_graph *g);
 void heap_graph_waste(const struct heap_graph *g, uint32_t (*slot_of)(void *context, uint32_t top),
 		      void *context, struct heap_waste_sum *sum);
 
-/* The number of a holder; of what is lost: of holder q->holders. 0: it reaches nothing. */
+/* Python's holders come behind those of the question, and what is lost behind these. */
+static inline uint32_t heap_graph_holders(const struct heap_graph *g)
+{
+	return (uint32_t)(g->edges.nodes - g->edges.blocks);
+}
+
+/* The number of a holder; of what is lost: of holder heap_graph_holders(). 0: it reaches nothing. */
 static inline uint32_t heap_graph_holder(const struct heap_graph *g, uint32_t holder)
 {
 	return g->reach.number[g->edges.blocks + holder];

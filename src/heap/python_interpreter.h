@@ -8,8 +8,12 @@
 #define PYTHON_OLDEST 311u
 #define PYTHON_NEWEST 313u
 
+/* Addresses are 0 where no symbol names them. */
 struct python_interpreter {
 	unsigned int version; /* 311 for 3.11; between PYTHON_OLDEST and PYTHON_NEWEST */
+	uint64_t type_type;   /* PyType_Type */
+	uint64_t module_type, weakref_type, set_type, frozenset_type, code_type;
+	uint64_t runtime; /* _PyRuntime */
 };
 
 #endif

@@ -35,6 +35,17 @@ static bool is_free_threaded(const struct loaded_module *m, struct memory_source
 	       memory_source_word(s, at + FREE_THREADED);
 }
 
+static void note_addresses(struct python_interpreter *p, const struct loaded_module *m)
+{
+	p->type_type = address_of(m, "PyType_Type");
+	p->module_type = address_of(m, "PyModule_Type");
+	p->weakref_type = address_of(m, "_PyWeakref_RefType");
+	p->set_type = address_of(m, "PySet_Type");
+	p->frozenset_type = address_of(m, "PyFrozenSet_Type");
+	p->code_type = address_of(m, "PyCode_Type");
+	p->runtime = address_of(m, "_PyRuntime");
+}
+
 enum python_state find_python(struct python_interpreter *p, const struct loaded_modules *m,
 			      struct memory_source *s)
 {
@@ -49,6 +60,7 @@ enum python_state find_python(struct python_interpreter *p, const struct loaded_
 			return PYTHON_UNKNOWN;
 		if (p->version >= WITH_OFFSETS_SINCE && is_free_threaded(module, s))
 			return PYTHON_UNKNOWN;
+		note_addresses(p, module);
 		return PYTHON_KNOWN;
 	}
 	return PYTHON_NONE;

@@ -65,6 +65,8 @@ char *holders_text(char *buffer, size_t size, const struct picture *p, uint64_t 
 		holder_text(name, sizeof(name), &p->holders.holder[p->shared.sharer[i]]);
 		text_append(buffer, size, "%s%s", shown++ ? ", " : "", name);
 	}
+	if (!shown)
+		return text_append(buffer, size, "several holders, together");
 	if (others)
 		return text_append(buffer, size, " and %u more, together", others);
 	return text_append(buffer, size, ", together");

@@ -226,6 +226,28 @@ static bool make_graph(struct making *k, struct heap_problem *problem)
 	return good;
 }
 
+/* The types and the holders that the graph has found itself. */
+static bool add_python(struct picture *p)
+{
+	const struct python_objects *o = &p->graph.objects;
+	const char **names =
+	    realloc(p->type_name, (p->types + o->types.count + 1) * sizeof(*names));
+
+	if (!names)
+		return false;
+	p->type_name = names;
+	for (size_t i = 0; i < o->types.count; i++)
+		names[p->types + i] = o->types.name[o->types.type[i].name];
+	for (size_t i = 0; i < o->holders; i++)
+		if (holder_list_add(&p->holders,
+				    (struct holder){.kind = HOLDER_VARIABLE,
+						    .name = o->types.name[o->holder[i].name],
+						    .module = "Python",
+						    .thread = ""}) == HEAP_NONE)
+			return false;
+	return true;
+}
+
 /* k->source is open; it is closed. *again: a later look may succeed. */
 static bool make(struct making *k, bool *again)
 {
@@ -258,6 +280,8 @@ static bool make(struct making *k, bool *again)
 	}
 	memory_source_close(s);
 	loaded_modules_free(&k->modules);
+	if (good && !add_python(p))
+		good = says(k, "out of memory");
 	if (good && !heap_shared_find(&p->graph, &p->shared))
 		good = says(k, "out of memory");
 	if (!good)

@@ -201,7 +201,7 @@ static struct mayfly_held place_block(const struct joining *j, uint64_t serial, 
 {
 	const struct heap_graph *g = &j->p->graph;
 	struct mayfly_held held = {.number = serial, .holder = UINT32_MAX, .type = UINT32_MAX};
-	bool inside;
+	uint64_t inside;
 	uint32_t block = address ? heap_blocks_find(&g->blocks, address, &inside) : HEAP_NONE;
 
 	if (block == HEAP_NONE || inside)
