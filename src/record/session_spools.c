@@ -526,8 +526,12 @@ static void find_children(struct record *r)
  * another program. */
 static bool has_left(struct recorder *one)
 {
+	struct spool_glance g;
+
+	/* Who was seen in the middle of an exec is not known to run. */
 	if (process_watch_ended(&one->process))
-		return true;
+		return !(spool_watch_glance(&one->watch, &g) && g.executed) ||
+		       ++one->place.sweeps > 2;
 	if (process_watch_writes(&one->process, one->spool)) {
 		one->place.sweeps = 0;
 		return false;
