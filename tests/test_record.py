@@ -23,7 +23,7 @@ import time
 
 import harness
 from harness import (AGENT, Folder, MAYFLY, Skip, as_json, case, cases, check, descendants, environment, info, let_it_look,
-                     main, need, program, record, run, same, state_of, wait_until)
+                     main, need, program, record, report, run, same, state_of, wait_until)
 
 # What the tests run. `blocks N SIZE` allocates N blocks and frees every second one; "ready" is
 # printed when a program waits for what the test does to it.
@@ -1644,6 +1644,27 @@ def disk_too_small_for_the_spool():
         done = record([compiled(), "churn", "3"], here / "t.mayfly", "-x")
         same(done.code, 0, done)
         check(b"dropped, as the spool had no space" in done.err and b"--max-spool" not in done.err, done)
+
+
+@cases([600, 1100, 2200])
+def disk_full_before_mayfly_looks(kib):
+    """The program has dropped records by the time that the recorder finds the disk full: the cause is the same."""
+    with SmallDisk(kib) as here:
+        done = record([program("zero")], here / "t.mayfly", "-x")
+        same(done.code, 0, done)
+        check(b"dropped, as the spool had no space" in done.err and b"--max-spool" not in done.err, done)
+
+
+@case
+def the_loader_runs_the_program():
+    """ld.so is an executable without a loader of its own, but it preloads."""
+    with Folder() as here:
+        loader = "/lib64/ld-linux-x86-64.so.2"
+        if not os.path.exists(loader):
+            raise Skip("no " + loader)
+        done = record([loader, program("privileges"), "blocks"], here / "t.mayfly", "-x")
+        same((done.code, done.err), (0, b""), done)
+        check(report(here / "t.mayfly", "--metric", "leaked")["total"]["bytes"]["estimate"] >= 12500000)
 
 
 @case

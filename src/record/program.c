@@ -226,7 +226,19 @@ static bool has_agent(const struct image *i, const Elf64_Ehdr *e)
 	return false;
 }
 
-static void check_elf(struct program *p, const struct image *i)
+/* The loader itself, which is run with the program as its argument: it preloads, too. */
+static bool is_loader(const char *path)
+{
+	char *real = realpath(path, NULL);
+	const char *slash = real ? strrchr(real, '/') : NULL;
+	bool loader =
+	    slash && (!strncmp(slash + 1, "ld-linux", 8) || !strncmp(slash + 1, "ld-musl", 7));
+
+	free(real);
+	return loader;
+}
+
+static void check_elf(struct program *p, const struct image *i, const char *path)
 {
 	const Elf64_Ehdr *e = at(i, 0, sizeof(*e));
 	const Elf64_Phdr *ph;
@@ -246,6 +258,10 @@ static void check_elf(struct program *p, const struct image *i)
 	if (e->e_phentsize != sizeof(*ph) || e->e_phoff % sizeof(uint64_t))
 		return;
 	ph = segment(i, e, PT_INTERP);
+	if (!ph && is_loader(path)) {
+		p->agent = agent_for(path);
+		return;
+	}
 	if (!ph) {
 		if (!has_agent(i, e))
 			set_why(p, "it is linked statically, so no loader is there to preload the "
@@ -304,7 +320,7 @@ static void inspect_file(struct program *p, const char *path, unsigned int depth
 		return;
 	}
 	if (i.size > EI_CLASS && !memcmp(i.data, ELFMAG, SELFMAG)) {
-		check_elf(p, &i);
+		check_elf(p, &i, path);
 		if (p->ordinary)
 			check_privileges(p, path);
 		munmap((void *)i.data, i.size);

@@ -624,6 +624,7 @@ static int read_rest(struct recorder *r, const struct spool_ending *ending)
 	bool more = true;
 	int error = 0;
 
+	r->no_space |= spool_watch_was_short(&r->watch);
 	if (!r->offline)
 		recorder_clock(r->watch.header, &ticks, &mono_ns);
 	error = hand_threads(r);

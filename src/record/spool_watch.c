@@ -489,6 +489,19 @@ static uint64_t measure(struct spool_watch *w)
 	return used;
 }
 
+bool spool_watch_was_short(struct spool_watch *w)
+{
+	const struct spool_header *h = w->header;
+	uint64_t most = h ? atomic_load(&h->control_max_packets) : 0;
+	uint64_t dropped =
+	    h ? atomic_load(&h->dropped_samples) + atomic_load(&h->dropped_frees) : 0;
+
+	w->short_of_space |=
+	    dropped > w->dropped && most && (!w->max_packets || most < w->max_packets);
+	w->dropped = dropped;
+	return w->short_of_space;
+}
+
 int spool_watch_tick(struct spool_watch *w)
 {
 	struct spool_header *h = w->header;
@@ -497,6 +510,7 @@ int spool_watch_tick(struct spool_watch *w)
 
 	if (!is_whole(w))
 		return 0;
+	spool_watch_was_short(w);
 	used = measure(w);
 	claimed = atomic_load(&h->packets_claimed);
 	if (ahead < 2 * used && used < UINT32_MAX)

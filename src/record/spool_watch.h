@@ -66,6 +66,8 @@ struct spool_watch {
 	unsigned int wait_ms; /* after which the next look is worth it */
 	unsigned int pause;   /* ticks to go until space is asked for again */
 	bool full;	      /* no more space can be had */
+	uint64_t dropped;     /* when last looked at */
+	bool short_of_space;  /* what was dropped was for the disk, not for the user's limit */
 	bool kept;	      /* holes keep their blocks: this file system cannot free them */
 	uint32_t *hole;	      /* numbers of the packets in holes, a stack */
 	size_t holes, hole_room;
@@ -95,6 +97,9 @@ int spool_watch_open(struct spool_watch *w, const char *path);
 /* Reserves space ahead of the agent, and sets wait_ms. Returns 0, or the errno when that fails for
  * the first time. */
 int spool_watch_tick(struct spool_watch *w);
+
+/* Whether records were dropped while the disk allowed less than the user's limit. */
+bool spool_watch_was_short(struct spool_watch *w);
 
 /* As spool_source.at wants it. Not for packets in holes. */
 const void *spool_watch_at(struct spool_watch *w, uint64_t offset, size_t bytes);
