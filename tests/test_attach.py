@@ -548,6 +548,27 @@ def refusals():
 
 
 @case
+def an_executable_with_its_own_malloc():
+    """What helps is said: mayfly record would not."""
+    need_attach()
+    need("gcc")
+    with Folder() as here:
+        with open(here / "p.c", "w") as file:
+            file.write("#include <stddef.h>\nstatic char room[1 << 22];\nstatic size_t used;\n"
+                       "void *malloc(size_t n) { size_t at = used; used += (n + 15) & ~15ul; return room + at; }\n"
+                       "void free(void *p) { (void)p; }\n"
+                       "int getchar(void);\nint puts(const char *);\nint fflush(void *);\n"
+                       "int main(void) { puts(\"ready\"); fflush(0); return getchar() == 0; }\n")
+        same(run(["gcc", "-rdynamic", "-fno-builtin", here / "p.c", "-o", here / "p"]).code, 0)
+        with started(here / "p") as process:
+            process.stdout.readline()
+            text = refused(str(process.pid))
+            said(text, "brings its own malloc")
+            said(text, "nor under 'mayfly record'; it can report its blocks itself (mayfly.h(3))")
+            process.stdin.close()
+
+
+@case
 def recorded_already():
     need_attach()
     with Folder() as here:

@@ -389,16 +389,22 @@ static long make_numbered(uint32_t *image, uint32_t pid)
 	return fd;
 }
 
-/* The recorder makes it, in the folder of the others, which may have another name here, or none. */
-static long ask_for_new(uint32_t *image, uint32_t pid)
+/* The recorder opens the one that it made for us, or makes one, in its folder, which may have another name here, or
+ * none. */
+static long ask_for_spool(uint32_t *image, bool *fresh, uint32_t pid)
 {
 	struct handover h = {.pid = pid};
 	long fd = spool_request_send(&h);
+	char *base;
 
 	if (sys_failed(fd))
 		return fd;
 	make_path(path, false, pid, 0);
-	strcpy(strrchr(path, '/') + 1, h.name);
+	base = strrchr(path, '/') + 1;
+	*fresh = strcmp(base, h.name) != 0;
+	if (!*fresh)
+		return take_waiting(fd) ? fd : -EAGAIN;
+	strcpy(base, h.name);
 	*image = h.image + (agent_config.target_pid == pid);
 	return fd;
 }
@@ -421,9 +427,10 @@ static long open_or_make(uint32_t *image, bool *fresh, uint32_t pid)
 		return fd;
 	*fresh = true;
 	if (sys_failed(fd) && spool_request_is_possible()) {
-		given = ask_for_new(image, pid);
+		given = ask_for_spool(image, fresh, pid);
 		if (!sys_failed(given) || fd == -ENOENT)
 			return given;
+		*fresh = true;
 	}
 	if (fd == -ENOENT) {
 		fd = make_new(path);

@@ -128,6 +128,10 @@ static uint64_t function_of(struct request *q, const char *name)
 	return module ? target_code_function(module, name) : 0;
 }
 
+static const char own_malloc[] = "the executable brings its own malloc, whose calls cannot be "
+				 "redirected, nor under 'mayfly record'; it can "
+				 "report its blocks itself (mayfly.h(3))";
+
 static bool say_result(struct request *q, int64_t value)
 {
 	int error = (int)(value >> ATTACHMENT_ERROR_SHIFT);
@@ -141,9 +145,7 @@ static bool say_result(struct request *q, int64_t value)
 			    q->settings ? ATTACH_RECORDED
 					: "it is not being recorded by 'mayfly attach'");
 	case ATTACHMENT_OWN_MALLOC:
-		return fail(q,
-			    "it brings its own malloc, whose calls cannot be redirected while it "
-			    "runs; start it under 'mayfly record'");
+		return fail(q, "%s", own_malloc);
 	case ATTACHMENT_NO_SPOOL:
 		return fail(q, "it cannot open the recording's file: %s",
 			    error ? strerror(error) : "no room");
@@ -219,8 +221,7 @@ static bool load_library(struct request *q, struct injection *i)
 
 enum outcome { OUTCOME_NOT_SAFE, OUTCOME_REFUSED, OUTCOME_DONE, OUTCOME_FAILED };
 
-/* The kernel refuses a thread that is just ending, too. When it refuses the process, it refuses all of them
- * each time. */
+/* When the kernel refuses the process, it refuses all of its threads each time. */
 #define REFUSALS 3
 
 static enum outcome try_thread(struct request *q, pid_t tid, enum safe_point_demand demand)
@@ -233,8 +234,10 @@ static enum outcome try_thread(struct request *q, pid_t tid, enum safe_point_dem
 		target_process_explain(q->pid, error, q->result->why, ATTACH_WHY);
 		return OUTCOME_FAILED;
 	}
+	/* The kernel says the same of a thread that has just ended. */
 	if (error)
-		return error == EPERM ? OUTCOME_REFUSED : OUTCOME_NOT_SAFE;
+		return error == EPERM && rank_of(q->pid, tid) >= 0 ? OUTCOME_REFUSED
+								   : OUTCOME_NOT_SAFE;
 	i.sigreturn = q->sigreturn;
 	if (target_process_has_room(q->pid, injection_stack(&i), STACK_ROOM) &&
 	    safe_point_here(&q->code, tid, i.waits, demand)) {
@@ -261,6 +264,14 @@ static bool open_code(struct request *q)
 	       fail(q, "its C library has another signal return than is known here");
 }
 
+/* All of its code would count as the allocator's, and no thread be outside of that. */
+static bool brings_malloc(const struct request *q)
+{
+	Dwfl_Module *program = target_code_program(&q->code, q->pid);
+
+	return program && target_code_exports(program, "malloc");
+}
+
 static bool run(struct request *q)
 {
 	static struct candidate list[THREADS_MOST];
@@ -278,6 +289,8 @@ static bool run(struct request *q)
 			q->result->there = true;
 			return fail(q, "it is not being recorded by 'mayfly attach'");
 		}
+		if (q->settings && brings_malloc(q))
+			return fail(q, "%s", own_malloc);
 		for (size_t i = 0; i < count; i++) {
 			enum outcome outcome = try_thread(q, list[i].tid, demand);
 
@@ -290,7 +303,11 @@ static bool run(struct request *q)
 			target_process_explain(q->pid, EPERM, q->result->why, ATTACH_WHY);
 			return false;
 		}
-		if (now() > q->end_ns || (!count && kill(q->pid, 0) && errno == ESRCH))
+		if (!count && target_process_ended(q->pid)) {
+			target_process_explain(q->pid, ESRCH, q->result->why, ATTACH_WHY);
+			return false;
+		}
+		if (now() > q->end_ns)
 			break;
 		nanosleep(&(struct timespec){0, pause}, NULL);
 		pause = 2 * pause < LAST_PAUSE ? 2 * pause : LAST_PAUSE;

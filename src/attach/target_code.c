@@ -2,7 +2,10 @@
 /* Where the functions of a process are: see target_code.h. */
 #include "attach/target_code.h"
 
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Only what is loaded is of interest: nothing is searched for, or downloaded. */
 static int find_no_debuginfo(Dwfl_Module *module, void **user, const char *name, Dwarf_Addr base,
@@ -102,6 +105,52 @@ uint64_t target_code_function(Dwfl_Module *module, const char *name)
 			return address;
 	}
 	return 0;
+}
+
+Dwfl_Module *target_code_program(const struct target_code *t, pid_t pid)
+{
+	char link[64], path[PATH_MAX];
+	ssize_t length;
+
+	snprintf(link, sizeof(link), "/proc/%d/exe", (int)pid);
+	length = readlink(link, path, sizeof(path) - 1);
+	if (length < 0)
+		return NULL;
+	path[length] = 0;
+	return target_code_module(t, path);
+}
+
+static bool defines(Elf *elf, Elf_Scn *section, const GElf_Shdr *header, const char *name)
+{
+	Elf_Data *data = elf_getdata(section, NULL);
+	size_t count = data && header->sh_entsize ? data->d_size / header->sh_entsize : 0;
+
+	for (size_t i = 1; i < count; i++) {
+		GElf_Sym symbol;
+		const char *found = gelf_getsym(data, (int)i, &symbol)
+					? elf_strptr(elf, header->sh_link, symbol.st_name)
+					: NULL;
+
+		if (found && symbol.st_shndx != SHN_UNDEF && !strcmp(found, name))
+			return true;
+	}
+	return false;
+}
+
+bool target_code_exports(Dwfl_Module *module, const char *name)
+{
+	GElf_Addr bias;
+	Elf *elf = dwfl_module_getelf(module, &bias);
+	Elf_Scn *section = NULL;
+
+	while (elf && (section = elf_nextscn(elf, section))) {
+		GElf_Shdr header;
+
+		if (gelf_getshdr(section, &header) && header.sh_type == SHT_DYNSYM &&
+		    defines(elf, section, &header, name))
+			return true;
+	}
+	return false;
 }
 
 uint64_t target_code_bytes(Dwfl_Module *module, const void *bytes, size_t size)

@@ -25,6 +25,12 @@ Dwfl_Module *target_code_module(const struct target_code *t, const char *path);
 /* The address of a function that the library exports; 0: it has none of this name. */
 uint64_t target_code_function(Dwfl_Module *module, const char *name);
 
+/* The program itself; NULL: it is not among them. */
+Dwfl_Module *target_code_program(const struct target_code *t, pid_t pid);
+
+/* Whether others may call this function of the module by its name. */
+bool target_code_exports(Dwfl_Module *module, const char *name);
+
 /* The address of these bytes in the library's code; 0: they are not there. */
 uint64_t target_code_bytes(Dwfl_Module *module, const void *bytes, size_t size);
 

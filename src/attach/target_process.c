@@ -58,6 +58,13 @@ static bool read_status(pid_t pid, struct status *s)
 	return true;
 }
 
+bool target_process_ended(pid_t pid)
+{
+	struct status s;
+
+	return !read_status(pid, &s) || s.state == 'Z' || s.state == 'X';
+}
+
 static bool refuse_owner(uid_t uid, char *why, size_t size)
 {
 	struct passwd *owner = getpwuid(uid);
@@ -171,6 +178,16 @@ bool target_process_has_room(pid_t pid, uint64_t sp, size_t bytes)
 	       (m.grows || sp - m.start >= bytes);
 }
 
+static bool same_file_there(pid_t pid, const char *path)
+{
+	struct stat here, there;
+	char name[PATH_MAX + 64];
+
+	snprintf(name, sizeof(name), "/proc/%d/root%s", (int)pid, path);
+	return !stat(path, &here) && !stat(name, &there) && here.st_ino == there.st_ino &&
+	       here.st_dev == there.st_dev;
+}
+
 /* The last part of the path in a line of maps; "" where there is none. */
 static const char *mapped_name(char *line)
 {
@@ -183,13 +200,17 @@ static const char *mapped_name(char *line)
 static bool check_libraries(pid_t pid, char *why, size_t size)
 {
 	FILE *maps = open_file(pid, "maps");
-	bool libc = false, musl = false, agent = false, replaced = false;
+	bool libc = false, musl = false, agent = false, replaced = false, other = false;
 	char line[PATH_MAX + 128];
 
 	while (maps && fgets(line, sizeof(line), maps)) {
 		const char *name = mapped_name(line);
 
-		libc |= !strcmp(name, "libc.so.6");
+		/* Its functions are looked for in the file of that name here. */
+		if (!libc && !strcmp(name, "libc.so.6")) {
+			libc = true;
+			other = !same_file_there(pid, strchr(line, '/'));
+		}
 		replaced |= !strcmp(name, "libc.so.6 (deleted)");
 		musl |= !strncmp(name, "ld-musl-", 8);
 		agent |= !strcmp(name, "libmayfly.so");
@@ -212,17 +233,12 @@ static bool check_libraries(pid_t pid, char *why, size_t size)
 	else if (!libc)
 		snprintf(why, size,
 			 "it is statically linked; link it with libmayfly.a (mayfly(1))");
-	return !agent && !musl && !replaced && libc;
-}
-
-static bool same_file_there(pid_t pid, const char *path)
-{
-	struct stat here, there;
-	char name[PATH_MAX + 64];
-
-	snprintf(name, sizeof(name), "/proc/%d/root%s", (int)pid, path);
-	return !stat(path, &here) && !stat(name, &there) && here.st_ino == there.st_ino &&
-	       here.st_dev == there.st_dev;
+	else if (other)
+		snprintf(
+		    why, size,
+		    "its C library is another file than the one of that name here: it runs in a "
+		    "container or another root; run mayfly in there (doc/CONTAINERS.md)");
+	return !agent && !musl && !replaced && libc && !other;
 }
 
 bool target_process_check(pid_t pid, const char *library, char *why, size_t size)

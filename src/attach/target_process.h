@@ -27,6 +27,9 @@ bool target_process_mapping(pid_t pid, uint64_t address, struct target_mapping *
 /* Whether the stack has room for so many bytes below this stack pointer. */
 bool target_process_has_room(pid_t pid, uint64_t sp, size_t bytes);
 
+/* Its parent may not have waited for it yet. */
+bool target_process_ended(pid_t pid);
+
 /* What to say when ptrace() has failed with this errno. */
 void target_process_explain(pid_t pid, int error, char *why, size_t size);
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/system/clock.h"
+#include "base/system/process_file.h"
 
 /* All are blocked in mayfly while the program runs, and read from a signalfd. */
 static const int watched[] = {SIGCHLD, SIGINT,	SIGQUIT, SIGTERM, SIGHUP, SIGUSR1,
@@ -133,10 +135,41 @@ int child_fork(struct child *c, char **argv, void (*prepare)(void *context), voi
 	return 0;
 }
 
+void child_hold_signals(sigset_t *before)
+{
+	sigset_t set;
+
+	watched_set(&set);
+	sigprocmask(SIG_BLOCK, &set, before);
+}
+
+/* The last of "NSpid: 4711 1": its number in the innermost of its namespaces. */
+static pid_t number_inside(pid_t pid)
+{
+	char text[4096];
+	const char *at;
+	long number = pid;
+	int length;
+
+	if (!process_file_read(pid, "status", text, sizeof(text)) ||
+	    !(at = strstr(text, "\nNSpid:")))
+		return pid;
+	for (at += strlen("\nNSpid:"); sscanf(at, "%*[\t ]%ld%n", &number, &length) == 1;
+	     at += length)
+		;
+	return (pid_t)number;
+}
+
+pid_t child_own_pid(const struct child *c)
+{
+	return c->pid_inside ? c->pid_inside : c->pid;
+}
+
 int child_adopt(struct child *c, pid_t pid)
 {
 	memset(c, 0, sizeof(*c));
 	c->pid = pid;
+	c->pid_inside = number_inside(pid);
 	c->adopted = true;
 	c->process = (int)syscall(SYS_pidfd_open, pid, 0);
 	raise_limit(RLIMIT_FSIZE, &c->file_size);

@@ -18,11 +18,12 @@
 
 struct child {
 	pid_t pid;
-	bool adopted;	/* another process has started it: see child_adopt() */
-	int process;	/* its pidfd, when it was adopted; or -1 */
-	int signals;	/* signalfd */
-	int go, failed; /* pipes */
-	sigset_t mask;	/* as mayfly was started with */
+	bool adopted;	  /* another process has started it: see child_adopt() */
+	pid_t pid_inside; /* its number in its own PID namespace; 0: the same */
+	int process;	  /* its pidfd, when it was adopted; or -1 */
+	int signals;	  /* signalfd */
+	int go, failed;	  /* pipes */
+	sigset_t mask;	  /* as mayfly was started with */
 	struct sigaction chld, xfsz, pipe;
 	struct rlimit file_size, files; /* as mayfly was started with */
 	int stop_signal;		/* it has stopped: call child_stop_too() */
@@ -44,6 +45,14 @@ int child_fork(struct child *c, char **argv, void (*prepare)(void *context), voi
 /* Instead of child_fork(): watches a process that runs already. Signals for mayfly are not forwarded to
  * it, and how it ends is not known. 0 or an errno. */
 int child_adopt(struct child *c, pid_t pid);
+
+/* Signals wait for the child_...() that asks for them, from as early on as possible: where they are ignored, as in
+ * jobs that a script has started in the background, one that comes before that is lost. before: the mask until
+ * then. */
+void child_hold_signals(sigset_t *before);
+
+/* Its number as the process itself has it. */
+pid_t child_own_pid(const struct child *c);
 
 /* 0: the program runs. Otherwise the errno of execvp(); the process is gone. */
 int child_run(struct child *c);

@@ -293,15 +293,44 @@ static int make_spool(struct handover_server *s, struct handover *h)
 	return error ? -error : fd;
 }
 
+/* The spool that the recorder has made, while no agent has taken it. Returns a descriptor or -errno. */
+static int give_first(struct handover_server *s, struct handover *h)
+{
+	struct spool_glance g;
+	char *path;
+	int fd, error = 0;
+
+	if (asprintf(&path, "%s" SPOOL_ENDING, s->file) < 0)
+		return -ENOMEM;
+	fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0 || !spool_glance(path, &g) || g.state != SPOOL_WAITING)
+		error = ENOENT;
+	else if (strlen(spool_base_name(path)) >= sizeof(h->name))
+		error = ENAMETOOLONG;
+	else if (!remember(s, path, fd, false))
+		error = ENOMEM;
+	else
+		strcpy(h->name, spool_base_name(path));
+	if (error)
+		close_file(&fd);
+	free(path);
+	return error ? -error : fd;
+}
+
 /* Returns a descriptor or -errno. */
 static int grant(struct handover_server *s, struct handover *h, const struct ucred *caller)
 {
+	int fd;
+
 	if (memcmp(h->secret, s->key + HANDOVER_HALF_DIGITS, HANDOVER_HALF_DIGITS) ||
 	    !memchr(h->name, 0, sizeof(h->name)))
 		return -EACCES;
 	if (!caller->pid || (s->only && caller->pid != s->only))
 		return -EPERM;
-	return h->inode ? open_again(s, h, caller->pid) : make_spool(s, h);
+	if (h->inode)
+		return open_again(s, h, caller->pid);
+	fd = caller->pid == s->first ? give_first(s, h) : -ENOENT;
+	return fd == -ENOENT ? make_spool(s, h) : fd;
 }
 
 static void send_answer(int caller, struct handover *h, int fd)

@@ -25,6 +25,7 @@ struct handover_server {
 	bool runs;
 	unsigned long thread;
 	const char *file; /* the trace; the spools are beside it */
+	pid_t first;	  /* the process that the recorder's own spool is for */
 	pid_t only;	  /* the process that may ask; 0: any */
 	/* The limit of one spool, however it is written, and of those together that were made here; 0: none */
 	uint64_t most_bytes;

@@ -128,6 +128,10 @@ bool record_choose_names(struct record *r);
 void record_start_handover(struct record *r);
 /* NULL: there is none for this spool yet. */
 struct recorder *record_find(const struct record *r, const char *spool);
+/* The program has another number for itself: it is in another PID namespace. */
+bool record_is_foreign(const struct record *r);
+/* This spool is of an image of the program, not of a child. */
+bool record_is_of_program(const struct record *r, const struct spool_entry *e);
 /* NULL: record_say() has been told. */
 struct recorder *record_add(struct record *r, const char *spool, pid_t pid);
 /* The first spool and its recorder. False: record_say() has been told. */

@@ -123,6 +123,16 @@ struct recorder *record_find(const struct record *r, const char *spool)
 	return NULL;
 }
 
+bool record_is_foreign(const struct record *r)
+{
+	return child_own_pid(&r->child) != r->child.pid;
+}
+
+bool record_is_of_program(const struct record *r, const struct spool_entry *e)
+{
+	return e->pid == child_own_pid(&r->child) && process_is_foreign(e) == record_is_foreign(r);
+}
+
 struct recorder *record_add(struct record *r, const char *spool, pid_t pid)
 {
 	bool child = pid != r->child.pid;
@@ -217,6 +227,7 @@ bool record_make_spool(struct record *r)
 	first = record_add(r, r->spool, r->child.pid);
 	if (!first)
 		return false;
+	first->process.foreign = record_is_foreign(r);
 	error = recorder_create(first, &settings);
 	if (error == EEXIST)
 		return refuse_old_spool(r, r->spool);
@@ -230,6 +241,7 @@ bool record_make_spool(struct record *r)
 void record_start_handover(struct record *r)
 {
 	r->handover.file = r->file;
+	r->handover.first = r->child.pid;
 	r->handover.only = r->follow ? 0 : r->child.pid;
 	r->handover.most_bytes = r->max_spool;
 	handover_start(&r->handover);
@@ -466,7 +478,8 @@ static void retire(struct record *r, struct recorder *one, bool last)
 /* After an exec, the program continues in the spool of the new image. False: there is none. */
 static bool find_image(struct record *r)
 {
-	char *next = record_format("%s.%ld.%lu.spool", r->file, (long)r->child.pid, r->images);
+	char *next =
+	    record_format("%s.%ld.%lu.spool", r->file, (long)child_own_pid(&r->child), r->images);
 	struct recorder *made;
 	struct spool_glance g;
 	bool found = next && spool_glance(next, &g) && g.state != SPOOL_WAITING;
@@ -474,8 +487,10 @@ static bool find_image(struct record *r)
 	if (found) {
 		r->images++;
 		made = record_add(r, next, r->child.pid);
-		if (made)
+		if (made) {
+			made->process.foreign = record_is_foreign(r);
 			recorder_attach(made);
+		}
 		for (size_t i = 0; made && i + 1 < r->recorders; i++)
 			if (r->recorder[i]->pid == r->child.pid)
 				retire(r, r->recorder[i], false);
@@ -506,8 +521,8 @@ static void find_children(struct record *r)
 	for (size_t i = 0; i < list.count; i++) {
 		const struct spool_entry *e = &list.entry[i];
 
-		if ((e->pid == r->child.pid && !process_is_foreign(e)) ||
-		    e->glance.state == SPOOL_WAITING || record_find(r, e->path))
+		if (record_is_of_program(r, e) || e->glance.state == SPOOL_WAITING ||
+		    record_find(r, e->path))
 			continue;
 		made = record_add(r, e->path, e->pid);
 		if (!made)

@@ -54,13 +54,13 @@ static bool name_pieces(const struct record *r, struct pieces *list)
 }
 
 /* NULL: no memory, which has been said. */
-static struct recorder *recorder_of(struct record *r, const struct spool_entry *e)
+static struct recorder *recorder_of(struct record *r, const struct spool_entry *e, pid_t pid)
 {
 	struct recorder *one = record_find(r, e->path);
 
 	if (one)
 		return one;
-	one = record_add(r, e->path, e->pid);
+	one = record_add(r, e->path, pid);
 	if (one)
 		process_watch_begin(&one->process, e);
 	return one;
@@ -69,12 +69,13 @@ static struct recorder *recorder_of(struct record *r, const struct spool_entry *
 static bool add_entry(struct record *r, struct pieces *list, const struct spool_entry *e,
 		      bool is_program)
 {
+	pid_t pid = is_program ? r->child.pid : e->pid;
 	struct recorder *one;
 	struct piece *p;
 
-	if (!add_piece(list, strdup(e->path), e->pid, e->number + is_program, &e->glance))
+	if (!add_piece(list, strdup(e->path), pid, e->number + is_program, &e->glance))
 		return false;
-	one = recorder_of(r, e);
+	one = recorder_of(r, e, pid);
 	p = &list->piece[list->count - 1];
 	p->recorder = one;
 	p->alive = !is_program && one && one->state < RECORDER_FINISHED &&
@@ -115,7 +116,7 @@ bool record_collect_pieces(struct record *r, struct pieces *list)
 	for (int mains = 1; mains >= 0; mains--) {
 		for (size_t i = 0; i < others.count && good; i++) {
 			const struct spool_entry *e = &others.entry[i];
-			bool is_main = e->pid == r->child.pid && !process_is_foreign(e);
+			bool is_main = record_is_of_program(r, e);
 
 			if (is_main == mains && (mains || r->follow) &&
 			    e->glance.state != SPOOL_WAITING)

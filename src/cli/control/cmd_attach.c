@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,7 @@ struct attach_command {
 	char *library;
 	char *settings; /* of the agent */
 	pid_t pid;
+	sigset_t mask;		 /* of signals, before they were held back */
 	char name[NAME_MAX + 1]; /* of the program */
 	char *names[2];
 };
@@ -258,6 +260,7 @@ static bool start(struct attach_command *a)
 	int error = child_adopt(&r->child, a->pid);
 	bool good;
 
+	r->child.mask = a->mask;
 	if (error)
 		return cli_fail("cannot start: %s", strerror(error));
 	if (!(record_choose_names(r) || record_no_memory(r)) || !make_way(a) ||
@@ -302,7 +305,7 @@ static int attach(struct attach_command *a)
 	detach(a);
 	if (!c->ended_ns)
 		c->ended_ns = now_ns();
-	return record_end(&a->command) ? CLI_OK : CLI_FAILED;
+	return record_end(&a->command) && !a->command.no_trace ? CLI_OK : CLI_FAILED;
 }
 
 int cmd_attach(int argc, char **argv)
@@ -316,6 +319,7 @@ int cmd_attach(int argc, char **argv)
 	struct record *r = &a.command.record;
 	int status;
 
+	child_hold_signals(&a.mask);
 	r->say_context = &a.command;
 	r->interval_log2 = SPOOL_INTERVAL_DEFAULT_LOG2;
 	status = options_take(&attach_option_table, &a, argc, argv);

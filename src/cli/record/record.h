@@ -32,6 +32,7 @@ struct record_command {
 	struct when when;
 	struct record_push push;
 	bool interval_given, sampler_given, ocaml_given, progress, view;
+	bool no_trace;	     /* record_end()'s: the agent never came up */
 	size_t view_port;    /* 0: any */
 	int64_t progress_ns; /* when the line was last drawn; 0: there is none */
 };

@@ -94,6 +94,7 @@ bool record_end(struct record_command *c)
 	if (!record_collect_pieces(r, &list))
 		return cli_fail("out of memory; the recording stays in '%s'", r->spool);
 	main_one = record_main_piece(r, &list);
+	c->no_trace = !main_one;
 	removed = !main_one && record_has_begun(r) && access(r->spool, F_OK);
 	if (!main_one)
 		record_drop_spool(r);
