@@ -360,17 +360,11 @@ bool record_is_last_image(const struct record *r, const struct recorder *one)
 	return true;
 }
 
-/* A number of a namespace that was there for a moment may be another process's by now: this is for a remark that
- * must not be wrong. */
-static bool has_successor(const struct record *r, const struct recorder *one)
+/* Another PID namespace may be there for a moment, and the next one have the same numbers: what follows in it is not
+ * known for sure. */
+static bool is_known_to_be_last(const struct record *r, const struct recorder *one, bool last)
 {
-	size_t i = 0;
-
-	while (r->recorder[i] != one)
-		i++;
-	while (++i < r->recorders && r->recorder[i]->pid != one->pid)
-		;
-	return i < r->recorders;
+	return last && (!one->process.foreign || one->pid == r->child.pid);
 }
 
 const char *record_unrecorded(struct record *r, struct recorder *one, bool last)
@@ -384,7 +378,7 @@ const char *record_unrecorded(struct record *r, struct recorder *one, bool last)
 		*note =
 		    record_format("a child process is not recorded: the agent in it cannot reach "
 				  "the recorder (doc/CONTAINERS.md), or the disk is full");
-	else if (g.executed && last && !has_successor(r, one))
+	else if (g.executed && is_known_to_be_last(r, one, last))
 		*note =
 		    record_format("by exec it became '%s', of which nothing is recorded: the agent "
 				  "does not fit it, is not readable there, or cannot reach the "
