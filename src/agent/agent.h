@@ -23,7 +23,7 @@
  *	dlsym.c nested.c real.c		the functions underneath the hooks
  *	sampler.c live.c		which allocations to sample; the table of live samples
  *	settings.c environment.c	the variable MAYFLY; hiding it from the program
- *	handover.c			the recorder opens a spool for us
+ *	spool_request.c			the recorder opens a spool for us
  *	spool_file.c spool.c		the mapped file; packets and their writers
  *	names.c labels.c records.c	copies of texts; labels; records about blocks
  *	fault.c				SIGBUS of the spool
