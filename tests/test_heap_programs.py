@@ -189,22 +189,30 @@ def pymalloc_agrees(python):
     same([row["name"] for row in picture["held"] if row["name"] in arenas], [])
 
 
-@cases([python + " " + allocator for python in INTERPRETERS for allocator in ("default", "malloc")])
+@cases([python + " " + allocator for python in INTERPRETERS for allocator in ("default", "malloc", "default core")])
 def python_objects_by_name(how):
     """Who holds them, against the sizes that Python tells; names of variables and of types."""
     need_attach()
-    python, allocator = how.split()
+    python, allocator, where = (how + " process").split()[:3]
     need(python)
     script = os.path.join(SOURCE, "tests", "programs", "holding.py")
-    with started(python, "-S", script, PYTHONMALLOC=allocator, PYTHONHASHSEED="0") as process:
+    with Folder() as here, \
+            started(python, "-S", script, PYTHONMALLOC=allocator, PYTHONHASHSEED="0") as process:
         truth = json.loads(process.said)
-        picture = heap(process.pid)
+        if where == "core":
+            need("gcore")
+            done = run(["gcore", "-o", here / "core", str(process.pid)])
+            same(done.code, 0, done)
+        picture = heap(here.files("core.*")[0] if where == "core" else process.pid)
 
-    def row(name):
+    def row(name, *types):
         """Memory that C has not set yet may point to the same by chance: then both hold it together."""
-        return max((row for row in picture["held"] + picture["shared"]
-                    if any(h["name"] == name and h["module"] == "Python" for h in row.get("holders", [row]))),
-                   key=lambda row: row["bytes"])
+        rows = [row for row in picture["held"] + picture["shared"]
+                if [step["type"] for step in row["through"]][:len(types)] == list(types) and
+                (row.get("others") or any(h["name"] == name and h["module"] == "Python"
+                                          for h in row.get("holders", [row])))]
+        check(rows, name, types)
+        return max(rows, key=lambda row: row["bytes"])
 
     # What malloc adds to a block; pymalloc only rounds up.
     extra = 16 if allocator == "malloc" else 0
@@ -212,19 +220,15 @@ def python_objects_by_name(how):
     orders = types["__main__.Order"]
     check(truth["orders"] <= orders["blocks"] <= 2 * truth["orders"], orders)
     same(types["__main__.Slotted"]["blocks"], truth["slotted"])
-    for name, types_through in {
-            "__main__.CACHE": ["dict", "__main__.Order"],
-            "__main__.Registry.known": ["dict", "str"],
-            "__main__.SLOTTED": ["list", "__main__.Slotted"],
-            "__main__.counter": ["function", "tuple", "cell", "set"],
-            "rows in __main__.work()": ["list", "tuple"]}.items():
-        same([step["type"] for step in row(name)["through"]][:len(types_through)], types_through, name)
-    known = row("__main__.Registry.known")
+    row("__main__.SLOTTED", "list", "__main__.Slotted")
+    row("__main__.counter", "function", "tuple", "cell", "set")
+    row("rows in __main__.work()", "list", "tuple")
+    known = row("__main__.Registry.known", "dict", "str")
     # The dictionary itself, its table, and keys that are numbers.
     least = truth["known"] + truth["known_table"]
     check(least <= known["bytes"] <= least + 5000 + known["blocks"] * extra + truth["numbers"], least, known)
     check(abs(known["blocks"] - 2 * truth["known_count"]) < 300, truth, known)
-    check(row("__main__.CACHE")["bytes"] > truth["cache"], truth)
+    check(row("__main__.CACHE", "dict", "__main__.Order")["bytes"] > truth["cache"], truth)
     # After a collection, nothing is lost: not what only the collector's lists and weak references lead to.
     same(picture["lost"]["bytes"], 0)
 

@@ -2,10 +2,9 @@
 /* Local variables of Python's functions that run: see python_frames.h. */
 #include "heap/python_frames.h"
 
-#include <stdio.h>
 #include <string.h>
 
-#include "heap/python_names.h"
+#include "heap/python_holders.h"
 
 #define CODE_COUNT     76u /* of local variables, in 3.11 */
 #define CODE_COUNT_312 72u
@@ -86,12 +85,13 @@ static void name_function(struct python_objects *o, uint64_t code, uint64_t glob
 
 	if (!python_read_word(&o->reader, code + CODE_FULL_NAME, &name) ||
 	    !python_read_text(&o->reader, name, function, sizeof(function)))
-		snprintf(function, sizeof(function), "?");
+		python_read_join(function, sizeof(function), "?", "", "");
 	name = python_look_up(&o->reader, globals, "__name__");
-	if (name && python_read_text(&o->reader, name, module, sizeof(module)))
-		snprintf(to, size, "%s.%s()", module, function);
+	if (!name || !python_read_text(&o->reader, name, module, sizeof(module) - 1))
+		*module = 0;
 	else
-		snprintf(to, size, "%s()", function);
+		strcat(module, ".");
+	python_read_join(to, size, module, function, "()");
 }
 
 /* The code of a module has its variables in the module's dictionary. */
@@ -115,9 +115,9 @@ static bool take_frame(struct python_objects *o, const struct offsets *at, uint6
 			continue;
 		if (!python_read_word(r, names + TUPLE_ITEMS + 8 * i, &variable) ||
 		    !python_read_text(r, variable, name, sizeof(name)))
-			snprintf(name, sizeof(name), "a variable");
-		snprintf(text, sizeof(text), "%s in %s", name, function);
-		if (!python_names_hold(o, text, value, PYTHON_RANK_LOCAL))
+			python_read_join(name, sizeof(name), "a variable", "", "");
+		python_read_join(text, sizeof(text), name, " in ", function);
+		if (!python_holders_hold(o, text, value, PYTHON_RANK_LOCAL))
 			return false;
 	}
 	return true;

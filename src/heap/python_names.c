@@ -2,38 +2,15 @@
 /* Names that hold Python's objects: see python_names.h. */
 #include "heap/python_names.h"
 
-#include <stdio.h>
 #include <string.h>
 
-#include "base/array.h"
 #include "heap/python_frames.h"
+#include "heap/python_holders.h"
 
-#define MODULE_DICT  16u
-#define MODULE_NAME  48u
-#define CLASS_DICT   264u
-#define FULL_NAME    (4 * PYTHON_NAME)
-#define HOLDERS_MOST (1u << 22)
-
-static bool add_holder(struct python_objects *o, const char *name, enum python_rank rank)
-{
-	uint32_t number = python_types_add_name(&o->types, name);
-
-	return number != HEAP_NONE && ARRAY_ADD(o->holder, o->holder_capacity, o->holders,
-						(struct python_holder){number, rank});
-}
-
-/* Adds to the latest holder. */
-static bool add_value(struct python_objects *o, uint64_t value)
-{
-	return ARRAY_ADD(o->value, o->value_capacity, o->values,
-			 (struct python_value){value, (uint32_t)o->holders - 1});
-}
-
-bool python_names_hold(struct python_objects *o, const char *name, uint64_t value,
-		       enum python_rank rank)
-{
-	return o->holders >= HOLDERS_MOST || (add_holder(o, name, rank) && add_value(o, value));
-}
+#define MODULE_DICT 16u
+#define MODULE_NAME 48u
+#define CLASS_DICT  264u
+#define FULL_NAME   (4 * PYTHON_NAME)
 
 /* ---- modules and classes ---- */
 
@@ -77,13 +54,14 @@ static bool read_namespace(struct python_objects *o, uint32_t block, uint64_t ad
 			return false;
 		if (!python_read_word(&o->reader, n->object + MODULE_NAME, &name) ||
 		    !python_read_text(&o->reader, name, n->name, sizeof(n->name)))
-			snprintf(n->name, sizeof(n->name), "a module");
+			python_read_join(n->name, sizeof(n->name), "a module", "", "");
 	} else if (t->what == PYTHON_CLASS) {
 		type = python_types_find(&o->types, n->object);
 		if (type == HEAP_NONE ||
 		    !python_read_word(&o->reader, n->object + CLASS_DICT, &n->dict))
 			return false;
-		snprintf(n->name, sizeof(n->name), "%s", o->types.name[o->types.type[type].name]);
+		python_read_join(n->name, sizeof(n->name), o->types.name[o->types.type[type].name],
+				 "", "");
 	} else {
 		return false;
 	}
@@ -123,14 +101,16 @@ static bool take_namespace(struct python_objects *o, const struct namespace *n)
 		return true;
 	o->state[dict] |= PYTHON_IS_NAMESPACE;
 	o->state[table] |= PYTHON_IS_NAMESPACE;
-	snprintf(text, sizeof(text), "%s %s", n->what == PYTHON_MODULE ? "module" : "class",
-		 n->name);
-	if (!add_holder(o, text, PYTHON_RANK_NAMESPACE) || !add_value(o, n->object))
+	python_read_join(text, sizeof(text), n->what == PYTHON_MODULE ? "module " : "class ",
+			 n->name, "");
+	if (!python_holders_add(o, text, PYTHON_RANK_NAMESPACE) ||
+	    !python_holders_add_value(o, n->object))
 		return false;
 	for (uint64_t i = 0; i < t.entries; i++) {
 		uint64_t key, value;
 
-		if (python_read_entry(&o->reader, &t, i, &key, &value) && !add_value(o, key))
+		if (python_read_entry(&o->reader, &t, i, &key, &value) &&
+		    !python_holders_add_value(o, key))
 			return false;
 	}
 	return true;
@@ -162,9 +142,9 @@ static bool take_names(struct python_objects *o, const struct namespace *n)
 		    block_of(o, value) == HEAP_NONE || is_namespace(o, value))
 			continue;
 		if (!python_read_text(&o->reader, key, key_text, sizeof(key_text)))
-			snprintf(key_text, sizeof(key_text), "?");
-		snprintf(text, sizeof(text), "%s.%s", n->name, key_text);
-		if (!python_names_hold(o, text, value, PYTHON_RANK_NAME))
+			python_read_join(key_text, sizeof(key_text), "?", "", "");
+		python_read_join(text, sizeof(text), n->name, ".", key_text);
+		if (!python_holders_hold(o, text, value, PYTHON_RANK_NAME))
 			return false;
 	}
 	return true;

@@ -8,8 +8,4 @@
 /* Adds all of them. False: out of memory. */
 bool python_names_find(struct python_objects *o);
 
-/* Adds one that holds an object. */
-bool python_names_hold(struct python_objects *o, const char *name, uint64_t value,
-		       enum python_rank rank);
-
 #endif

@@ -71,6 +71,17 @@ bool python_read_c_text(struct python_reader *r, uint64_t at, char *to, size_t s
 	return false;
 }
 
+void python_read_join(char *to, size_t size, const char *a, const char *b, const char *c)
+{
+	const char *const part[] = {a, b, c};
+	size_t length = 0;
+
+	for (size_t i = 0; i < sizeof(part) / sizeof(*part); i++)
+		for (const char *at = part[i]; *at && length + 1 < size; at++)
+			to[length++] = *at;
+	to[length] = 0;
+}
+
 bool python_read_table(struct python_reader *r, uint64_t dict, struct python_table *t)
 {
 	uint64_t values;

@@ -24,6 +24,9 @@ bool python_read_word(struct python_reader *r, uint64_t at, uint64_t *word);
 bool python_read_text(struct python_reader *r, uint64_t string, char *to, size_t size);
 bool python_read_c_text(struct python_reader *r, uint64_t at, char *to, size_t size);
 
+/* Puts three texts into one, as far as there is room. */
+void python_read_join(char *to, size_t size, const char *a, const char *b, const char *c);
+
 struct python_table {
 	uint64_t at, entries_at, entries;
 	unsigned int entry_bytes;

@@ -2,7 +2,6 @@
 /* Types of Python's objects: see python_types.h. */
 #include "heap/python_types.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,7 +109,7 @@ static uint32_t name_type(struct python_types *t, const uint8_t *type, bool made
 	if (!value || !python_read_text(t->reader, value, module, sizeof(module)) ||
 	    !strcmp(module, "builtins"))
 		return python_types_add_name(t, name);
-	snprintf(all, sizeof(all), "%s.%s", module, name);
+	python_read_join(all, sizeof(all), module, ".", name);
 	return python_types_add_name(t, all);
 }
 

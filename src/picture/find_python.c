@@ -19,12 +19,15 @@ static uint64_t address_of(const struct loaded_module *m, const char *name)
 }
 
 /* 3.11.2 is 0x030b02f0. */
-static unsigned int version_of(const struct loaded_module *m, struct memory_source *s)
+static unsigned int version_of(const struct loaded_modules *all, const struct loaded_module *m,
+			       struct memory_source *s)
 {
 	uint64_t at = address_of(m, "Py_Version");
-	uint64_t version = at ? memory_source_word(s, at) & 0xffffffff : 0;
+	uint32_t version = 0;
 
-	return (unsigned int)((version >> 24) * 100 + (version >> 16 & 0xff));
+	if (!at || !loaded_modules_read(all, s, at, &version, sizeof(version)))
+		return 0;
+	return (version >> 24) * 100 + (version >> 16 & 0xff);
 }
 
 static bool is_free_threaded(const struct loaded_module *m, struct memory_source *s)
@@ -55,7 +58,7 @@ enum python_state find_python(struct python_interpreter *p, const struct loaded_
 
 		if (!address_of(module, "PyType_Type"))
 			continue;
-		p->version = version_of(module, s);
+		p->version = version_of(m, module, s);
 		if (p->version < PYTHON_OLDEST || p->version > PYTHON_NEWEST)
 			return PYTHON_UNKNOWN;
 		if (p->version >= WITH_OFFSETS_SINCE && is_free_threaded(module, s))

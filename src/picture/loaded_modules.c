@@ -3,10 +3,12 @@
 #include "picture/loaded_modules.h"
 
 #include <elf.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/array.h"
 
@@ -192,6 +194,43 @@ bool loaded_modules_find(struct loaded_modules *l, struct memory_source *s,
 		l->libc_version = version_in(there);
 	}
 	return true;
+}
+
+/* ---- what a core file leaves out ---- */
+
+static bool read_path(const struct memory_source *s, const char *path, uint64_t offset, void *to,
+		      size_t bytes)
+{
+	char there[PATH_MAX + 64];
+	ssize_t n;
+	int fd;
+
+	open_path(s, path, there, sizeof(there));
+	fd = open(there, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	n = pread(fd, to, bytes, (off_t)offset);
+	close(fd);
+	return n == (ssize_t)bytes;
+}
+
+bool loaded_modules_read(const struct loaded_modules *l, struct memory_source *s, uint64_t address,
+			 void *to, size_t bytes)
+{
+	if (memory_source_read(s, address, to, bytes))
+		return true;
+	for (size_t i = 0; !s->pid && i < l->count; i++) {
+		const struct loaded_module *m = &l->module[i];
+
+		for (size_t k = 0; k < m->symbols.parts; k++) {
+			const struct data_part *p = &m->symbols.part[k];
+			uint64_t at = address - m->bias - p->start;
+
+			if (!p->writable && at < p->file_bytes && bytes <= p->file_bytes - at)
+				return read_path(s, m->path, p->offset + at, to, bytes);
+		}
+	}
+	return false;
 }
 
 void loaded_modules_free(struct loaded_modules *l)

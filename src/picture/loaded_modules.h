@@ -26,6 +26,9 @@ struct loaded_modules {
 /* Names and paths live in `names`. False: out of memory. */
 bool loaded_modules_find(struct loaded_modules *l, struct memory_source *s,
 			 const struct debug_files *files, struct demangle *names);
+/* Reads memory, or the file of a module where a core file leaves out what the program cannot have changed. */
+bool loaded_modules_read(const struct loaded_modules *l, struct memory_source *s, uint64_t address,
+			 void *to, size_t bytes);
 void loaded_modules_free(struct loaded_modules *l);
 
 #endif

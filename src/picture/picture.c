@@ -194,12 +194,26 @@ static bool find_holders(struct making *k)
 	return good;
 }
 
+static bool read_memory(void *context, uint64_t address, void *to, size_t bytes)
+{
+	struct making *k = context;
+
+	return loaded_modules_read(&k->modules, &k->source, address, to, bytes);
+}
+
+static uint64_t skip_zeros(void *context, uint64_t address, uint64_t end)
+{
+	struct making *k = context;
+
+	return memory_source_skip_zeros(&k->source, address, end);
+}
+
 static bool make_graph(struct making *k, struct heap_problem *problem)
 {
 	struct picture *p = k->p;
-	struct heap_image image = {.read = memory_source_read,
-				   .skip_zeros = memory_source_skip_zeros,
-				   .context = &k->source,
+	struct heap_image image = {.read = read_memory,
+				   .skip_zeros = skip_zeros,
+				   .context = k,
 				   .map = p->holders.map,
 				   .maps = p->holders.maps};
 	uint8_t *rank = calloc(p->holders.count + 1, sizeof(*rank));
