@@ -9,8 +9,10 @@ import re
 import shutil
 import sys
 
-from harness import (BUILD, MAYFLY, PROGRAMS, Folder, SOURCE, Skip, case, cases, check, main, need,
+from attaching import need_attach
+from harness import (BUILD, MAYFLY, PROGRAMS, Folder, SOURCE, Skip, case, cases, check, main, need, program,
                      read, record, run, same)
+from picturing import heap, started
 
 GOLDEN = os.path.join(SOURCE, "tests", "golden")
 PAGE = os.path.join(BUILD, "src", "page", "viewer.html")
@@ -51,6 +53,54 @@ def holds_the_trace():
             same(found[key][0], os.path.basename(path), "name")
             same(base64.b64decode(found[key][1], validate=True), read(path), key)
         check("sources" not in found, "there are sources")
+
+
+@case
+def a_heap_that_was_not_recorded():
+    """mayfly heap --html: the page opens with the holders, in the figures of mayfly heap; a click leads to blocks."""
+    built()
+    need_attach()
+    need("node", "chromium")
+    if not os.path.exists(os.path.join(SOURCE, "viewer", "node_modules", "playwright-core")):
+        raise Skip("npm's playwright-core is not installed")
+    with Folder() as here:
+        with started(program("holders")) as process:
+            pid = str(process.pid)
+            told = heap(pid)
+            done = run([MAYFLY, "heap", "--html", here / "a.html", pid])
+            same((done.code, done.out, done.err), (0, b"", b""), done)
+            again = run([MAYFLY, "heap", "--html", here / "a.html", pid])
+            same((again.code, again.err.count(b"\n")), (1, 1), again)
+            for options in (["--html", "b", "--json"], ["--html", "b", "--waste"], ["--html", "b", "--every", "1s"]):
+                refused = run([MAYFLY, "heap", *options, pid])
+                same((refused.code, refused.err.count(b"\n"), os.path.exists("b")), (2, 1, False), options)
+        with open(here / "trace.mayfly", "wb") as file:
+            file.write(base64.b64decode(written(here / "a.html")["trace"][1]))
+        rows = json.loads(run([MAYFLY, "report", "--by", "holder", "--json", "--top", "0", here / "trace.mayfly"]).out)["rows"]
+        with open(here / "steps.json", "w") as file:
+            json.dump([["open"], ["texts", ".tabs > button"], ["texts", ".recording"], ["texts", ".headline"],
+                       ["texts", "[aria-label=Holders] .name-text"], ["titles", "[aria-label=Holders] td:nth-child(2) span"],
+                       ["click", ".held-row:first-child > button"], ["wait", ".view-table"],
+                       ["titles", ".total > span"], ["axe"], ["open", "#v1/leaks"], ["texts", "[aria-label=Held] .name-text"],
+                       ["texts", ".pane > .empty"]], file)
+        drawn = run(["node", os.path.join(SOURCE, "tests", "drive_page.mjs"), here / "a.html", here / "steps.json"])
+    check(drawn.code == 0, drawn)
+    tabs, recording, headline, names, figures, total, axe, held, none = json.loads(drawn.out)
+    same(tabs, ["Table", "Held by"], "tabs")
+    check("holders" in recording[0] and "picture of the heap" in recording[0], recording)
+    first = max(told["held"], key=lambda row: row["bytes"])
+    check("%.1f %%" % (100 * first["bytes"] / told["bytes"]) in headline[0] and first["name"] in headline[0], headline)
+    shown = sorted((name, int(figure.split()[0].replace(",", ""))) for name, figure in zip(names, figures))
+    whole = sum(row["bytes"] for row in told["held"] + told["shared"]) + told["lost"]["bytes"]
+    same(sum(figure for _, figure in shown), whole, "all that is retained")
+    for row in told["held"]:
+        check((row["holder"], row["bytes"]) in shown, row["holder"], shown)
+    same(total, ["{:,} bytes, exact".format(first["bytes"])], "what is held, as blocks")
+    # Each block is there, so what was recorded is what is retained.
+    same([(row["holder"], row["self"]["bytes"]["estimate"]) for row in rows if row["self"]["bytes"]["estimate"]],
+         [(row["holder"], row["retained_bytes"]) for row in rows if row["self"]["bytes"]["estimate"]], "blocks")
+    same((axe, none), ([], []))
+    check("g_sessions" in held, held)
 
 
 @case

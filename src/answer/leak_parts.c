@@ -36,7 +36,7 @@ int leak_parts_ask(struct leak_parts *parts, const struct mayfly_trace *trace)
 
 	if (!error)
 		error = mayfly_query_run(trace, &parts->held_query, &parts->held);
-	if (!error)
+	if (!error && !(mayfly_trace_info(trace)->absent & MAYFLY_ABSENT_TIMES))
 		error = mayfly_query_run(trace, &parts->later_query, &parts->later);
 	return error;
 }

@@ -14,7 +14,8 @@
 
 struct leak_parts {
 	struct mayfly_query lost_query, held_query, later_query;
-	struct mayfly_result *lost, *held, *later; /* NULL until they are asked */
+	struct mayfly_result *lost, *held; /* NULL until they are asked */
+	struct mayfly_result *later;	   /* NULL also if the trace has no times */
 };
 
 /* NULL: there is no picture, or the query asks what no picture tells: when, and by whom, blocks are freed. */

@@ -197,20 +197,29 @@ static uint32_t holder_of(const struct joining *j, uint32_t number)
 	return group != HEAP_NONE ? j->of_group[group] : HEAP_NONE;
 }
 
-static struct mayfly_held place_block(const struct joining *j, uint64_t serial, uint64_t address)
+/* block: HEAP_NONE: the heap does not have it. */
+static struct mayfly_held place_block(const struct joining *j, uint64_t serial, uint32_t block)
 {
 	const struct heap_graph *g = &j->p->graph;
 	struct mayfly_held held = {.number = serial, .holder = UINT32_MAX, .type = UINT32_MAX};
-	uint64_t inside;
-	uint32_t block = address ? heap_blocks_find(&g->blocks, address, &inside) : HEAP_NONE;
 
-	if (block == HEAP_NONE || inside)
+	if (block == HEAP_NONE)
 		return held;
 	held.holder = holder_of(j, g->reach.number[block]);
 	held.steps = j->steps[g->reach.number[block]];
 	if (g->edges.type[block])
 		held.type = g->edges.type[block] - 1u;
 	return held;
+}
+
+/* The one that begins at this address; 0: it is not known. */
+static uint32_t block_at(const struct joining *j, uint64_t address)
+{
+	uint64_t inside;
+	uint32_t block =
+	    address ? heap_blocks_find(&j->p->graph.blocks, address, &inside) : HEAP_NONE;
+
+	return block == HEAP_NONE || inside ? HEAP_NONE : block;
 }
 
 static bool place_blocks(struct joining *j, const struct spool_stream *stream,
@@ -223,12 +232,24 @@ static bool place_blocks(struct joining *j, const struct spool_stream *stream,
 		return false;
 	j->held = malloc((count + 1) * sizeof(*j->held));
 	for (size_t i = 0; i < count && j->held; i++)
-		j->held[i] =
-		    place_block(j, name[i].serial,
-				samples ? sample_address(samples, name[i].name) : name[i].name);
+		j->held[i] = place_block(
+		    j, name[i].serial,
+		    block_at(j, samples ? sample_address(samples, name[i].name) : name[i].name));
 	j->to->count = count;
 	j->to->held = j->held;
 	free(name);
+	return j->held;
+}
+
+static bool place_all_blocks(struct joining *j)
+{
+	size_t count = j->p->graph.blocks.count;
+
+	j->held = malloc((count + 1) * sizeof(*j->held));
+	for (size_t i = 0; i < count && j->held; i++)
+		j->held[i] = place_block(j, i, (uint32_t)i);
+	j->to->count = count;
+	j->to->held = j->held;
 	return j->held;
 }
 
@@ -254,8 +275,9 @@ static enum mayfly_picture_how how_of(enum frozen_how how)
 	return MAYFLY_PICTURE_RUNNING;
 }
 
-bool heap_held_find(struct mayfly_picture *to, const struct picture *p,
-		    const struct spool_stream *stream, const struct heap_samples *samples)
+/* stream: NULL: of all blocks, by their place in the heap. */
+static bool join(struct mayfly_picture *to, const struct picture *p,
+		 const struct spool_stream *stream, const struct heap_samples *samples)
 {
 	size_t holders = p->holders.count + p->shared.groups + LOST_HOLDERS;
 	struct joining j = {
@@ -279,13 +301,25 @@ bool heap_held_find(struct mayfly_picture *to, const struct picture *p,
 		count_steps(&j);
 		add_types(&j);
 	}
-	good = good && add_holders(&j) && place_blocks(&j, stream, samples);
+	good = good && add_holders(&j) &&
+	       (stream ? place_blocks(&j, stream, samples) : place_all_blocks(&j));
 	free(j.of_holder);
 	free(j.of_group);
 	free(j.steps);
 	if (!good)
 		heap_held_free(to);
 	return good;
+}
+
+bool heap_held_find(struct mayfly_picture *to, const struct picture *p,
+		    const struct spool_stream *stream, const struct heap_samples *samples)
+{
+	return join(to, p, stream, samples);
+}
+
+bool heap_held_all(struct mayfly_picture *to, const struct picture *p)
+{
+	return join(to, p, NULL, NULL);
 }
 
 void heap_held_free(struct mayfly_picture *p)

@@ -127,7 +127,10 @@ static int put_leak_parts(struct request *r, struct json *j, const struct mayfly
 		json_integer(j, "time_ns", parts.lost->time_ns);
 		put_leak_part(j, r, "held", &parts.held_query, parts.held);
 		put_leak_part(j, r, "lost", &parts.lost_query, parts.lost);
-		json_estimate(j, "allocated_later", &parts.later->total);
+		if (parts.later)
+			json_estimate(j, "allocated_later", &parts.later->total);
+		else
+			json_null(j, "allocated_later");
 	}
 	leak_parts_free(&parts);
 	return error;

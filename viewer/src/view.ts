@@ -32,6 +32,11 @@ export interface Info {
 	base: Info | null;
 }
 
+/** Whether there is nothing but a picture of the heap, which has no stacks. */
+export function onlyPicture(info: Info): boolean {
+	return info.picture !== null && !(info.info.frames > 0);
+}
+
 export interface Picture {
 	/** Who holds the most, in a sentence. */
 	headline: string | null;

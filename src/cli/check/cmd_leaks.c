@@ -174,7 +174,8 @@ static int print_apart(struct leaks *l, const struct leak_parts *t)
 	good = good && report_show_answer(r, t->held, r->top, r->depth);
 	if (!good)
 		return cli_error("out of memory");
-	print_later(r, &t->later->total);
+	if (t->later)
+		print_later(r, &t->later->total);
 	print_bypass(&r->out, r->file.trace);
 	report_print_legend(r);
 	return cli_finish();
@@ -200,7 +201,10 @@ static int print_apart_json(struct leaks *l, const struct leak_parts *t)
 	json_integer(&j, "time_ns", t->lost->time_ns);
 	put_part(&j, r, "lost", &t->lost_query, t->lost);
 	put_part(&j, r, "held", &t->held_query, t->held);
-	json_estimate(&j, "allocated_later", &t->later->total);
+	if (t->later)
+		json_estimate(&j, "allocated_later", &t->later->total);
+	else
+		json_null(&j, "allocated_later");
 	return finish_json(l, &j);
 }
 

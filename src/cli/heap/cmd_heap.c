@@ -16,6 +16,7 @@
 #include "cli/control/process_number.h"
 #include "cli/heap/heap_every.h"
 #include "cli/heap/heap_growth_print.h"
+#include "cli/heap/heap_html.h"
 #include "cli/option_table.h"
 #include "cli/record/download.h"
 #include "symbols/names_file.h"
@@ -26,6 +27,7 @@ struct heap_command {
 	struct picture_wishes wishes;
 	int64_t most_stop_ns;
 	bool no_stop, json;
+	const char *html;
 	int64_t every_ns, for_ns;
 	const char **debug_dir;
 	size_t debug_dirs, dir_room;
@@ -74,6 +76,8 @@ static const struct option_row heap_rows[] = {
      .help = "show at most N rows (default 10)"},
     OPTION_WIDE(struct heap_command, view.out.wide),
     OPTION_JSON(struct heap_command, json),
+    {"html", .argument = "OUT", OPTION_FILE(struct heap_command, html), .words = OPTION_FILES,
+     .help = "write it as the page of mayfly view"},
     OPTION_END,
 };
 
@@ -138,6 +142,8 @@ static bool is_number(const char *text)
 
 static int show(struct heap_command *c, const struct picture *p)
 {
+	if (c->html)
+		return heap_write_html(p, c->html);
 	if (c->json)
 		return heap_print_json(p);
 	pager_start();
@@ -218,6 +224,11 @@ int cmd_heap(int argc, char **argv)
 				   argv[optind]);
 	if (status == OPTIONS_TAKEN && c.every_ns && c.view.waste)
 		status = cli_usage("--every shows what grows, --waste what is wasted: choose one");
+	if (status == OPTIONS_TAKEN && c.html && (c.json || c.every_ns || c.view.waste))
+		status = cli_usage("--html shows one picture; it cannot be combined with %s",
+				   c.json	? "--json"
+				   : c.every_ns ? "--every"
+						: "--waste");
 	if (status == OPTIONS_TAKEN) {
 		output_detect(&c.view.out);
 		c.wishes = (struct picture_wishes){

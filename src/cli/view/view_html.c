@@ -103,6 +103,14 @@ static void put_trace(struct page_writer *w, const char *id, const char *path,
 	put_text(w, "</script>\n");
 }
 
+/* As the page does that saves itself. */
+static void put_state(struct page_writer *w, const char *state)
+{
+	put_text(w, "<script type=\"text/plain\" id=\"state\" data-name=\"");
+	put_attribute(w, state);
+	put_text(w, "\">.</script>\n");
+}
+
 /* ---- sources ---- */
 
 struct embedded {
@@ -239,6 +247,8 @@ int view_write_html(const struct view_html *how, const struct opened_trace *trac
 		put_trace(&w, "trace", how->path, trace);
 	if (base)
 		put_trace(&w, "base", how->base_path, base);
+	if (how->state)
+		put_state(&w, how->state);
 	if (trace && how->sources)
 		put_sources(&w, how, trace->trace, &e);
 	mark += strlen(VIEWER_PAGE_MARK);

@@ -24,6 +24,8 @@ struct view_html {
 	 * it is read (source_files.h), NULL: wherever they are. */
 	bool sources;
 	const char *folder;
+	const char
+	    *state; /* what the page opens with, as its address has it; NULL: as the user likes */
 };
 
 /* trace, base: of path and base_path, or NULL. Returns an exit status, after a line on stderr when it

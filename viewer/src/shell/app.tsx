@@ -7,7 +7,7 @@ import { listenToKeys, useKeys } from "../keyboard.ts";
 import type { Info, ViewProps } from "../view.ts";
 import { Reading } from "../views/cells.tsx";
 import { ignored, ownMetric } from "../views/applies.ts";
-import { views } from "../views/index.ts";
+import { isOffered, views } from "../views/index.ts";
 import type { View } from "../views/index.ts";
 import { errorMessage, useAnswer } from "./answer.ts";
 import { Dialog, KeySheet } from "./dialogs.tsx";
@@ -78,7 +78,7 @@ function Opened(props: OpenedProps) {
 	const { notes } = info;
 	const show = (id: string) => go({ view: id });
 	useKeys("Everywhere", [
-		...views.filter((one) => one.key).map((one) => ({
+		...views.filter((one) => one.key && isOffered(one, info)).map((one) => ({
 			keys: [one.key!],
 			does: one.title,
 			run: () => (one.absent?.(info) === undefined ? show(one.id) : undefined),

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // What was recorded, and the tabs.
 import { bytesText, durationText, exactText } from "../format.ts";
+import { onlyPicture } from "../view.ts";
 import type { Info } from "../view.ts";
-import { views } from "../views/index.ts";
+import { isOffered, views } from "../views/index.ts";
 import type { View } from "../views/index.ts";
 import { quoted } from "./commands.ts";
 import { MenuItem, Popover } from "./popover.tsx";
 import { baseName } from "./tools.tsx";
 
-function modeText(facts: Record<string, any>): string {
+function modeText(info: Info): string {
+	const facts = info.info;
+	if (onlyPicture(info)) return "picture of the heap";
 	if (facts.snapshot_ns > 0) return "snapshots";
 	if (facts.mode === "exact") return "every allocation";
 	if (facts.interval_bytes > 1) return `sampled, 1 byte in ${bytesText(facts.interval_bytes)}`;
@@ -55,7 +58,7 @@ function Facts(props: RecordingProps & { close(): void }) {
 		["Command", (info.command ?? []).map(quoted).join(" ")],
 		["Process", info.info.pid ? String(info.info.pid) : ""],
 		["Recorded", recordedText(info.info)],
-		["How", modeText(info.info)],
+		["How", modeText(info)],
 		["Ended", endingText(info.info.ending)],
 		["Events", info.info.samples > 0
 			? `${exactText(info.info.samples)} ${eventsName(info.info)}, ${
@@ -95,7 +98,7 @@ export function Recording(props: RecordingProps) {
 			</Popover>
 			{words && <span class="command" title={command}>{words}</span>}
 			<span class="dim when">{recordedText(info.info)}</span>
-			<span class="chip">{modeText(info.info)}</span>
+			<span class="chip">{modeText(info)}</span>
 			{props.live && <span class="chip live">running</span>}
 			{info.base && (
 				<span class="chip" title={info.base.file}>{`compared with ${baseName(info.base.file)}`}</span>
@@ -111,8 +114,8 @@ interface TabsProps {
 }
 
 export function Tabs(props: TabsProps) {
-	const tabs = views.filter((view) => view.key && (view.offered?.(props.info) ?? true));
-	const more = views.filter((view) => !view.key);
+	const tabs = views.filter((view) => view.key && isOffered(view, props.info));
+	const more = views.filter((view) => !view.key && isOffered(view, props.info));
 	const inMore = more.find((view) => view === props.current);
 	return (
 		<nav class="tabs" aria-label="Views">

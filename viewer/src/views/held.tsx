@@ -14,7 +14,7 @@ import { bytesOf, bytesText, countText, durationText, estimateText, exactText, i
 	from "../format.ts";
 import { useAnswer } from "../shell/answer.ts";
 import { questionParameters, type Question } from "../state.ts";
-import type { Picture, ViewProps } from "../view.ts";
+import { onlyPicture, type Picture, type ViewProps } from "../view.ts";
 import { applied } from "./applies.ts";
 import { Answered, Bytes, isNoise, Name, SmallTable, type Column } from "./cells.tsx";
 import { rowFilter, rowName, type Row } from "./row.ts";
@@ -156,9 +156,9 @@ function mostly(holder: Holder): string {
 		.map((type) => `${rowName(type, "type").name} ${percentText(bytesOf(type.self), all)}`).join(", ");
 }
 
-function columnsOf(value: Held): Column<Holder>[] {
+function columnsOf(value: Held, recorded: boolean): Column<Holder>[] {
 	const all = value.bytes || 1;
-	return [
+	const columns: Column<Holder>[] = [
 		{ title: "Held by", cell: (holder) => <Name of={rowName(holder, "holder")} /> },
 		{ title: "Retained", number: true, width: 10, needed: true,
 			hint: "what would be freed with the holder: all blocks, recorded or not",
@@ -172,15 +172,17 @@ function columnsOf(value: Held): Column<Holder>[] {
 		{ title: "Mostly", width: 34, minor: true, hint: "the types, or sizes, of most of what was recorded",
 			cell: (holder) => <span class="held-mostly" title={mostly(holder)}>{mostly(holder)}</span> },
 	];
+	return recorded ? columns : columns.filter(({ title }) => title !== "Recorded");
 }
 
-function About({ value, picture }: { value: Held; picture: Picture }) {
-	const stopped = picture.stopped_ns > 0 ? `; the program was stopped for ${durationText(picture.stopped_ns)}` : "";
+function About({ value, picture, recorded }: { value: Held; picture: Picture; recorded: boolean }) {
+	const stopped = picture.stopped_ns > 0 ? `the program was stopped for ${durationText(picture.stopped_ns)}` : "";
+	const when = [recorded ? durationText(value.time_ns) : "", stopped].filter(Boolean).join("; ");
 	return (
 		<p class="dim about">
-			{`${bytesText(value.bytes)} were in ${plural(value.blocks, "block")} when the picture was taken (${
-				durationText(value.time_ns)}${stopped}). ${estimateText(value.total)} of that was recorded: only this has types
-				and stacks. A click on a part shows the stacks that allocated it.`}
+			{`${bytesText(value.bytes)} were in ${plural(value.blocks, "block")} when the picture was taken${when && ` (${when})`}. `}
+			{recorded ? `${estimateText(value.total)} of that was recorded: only this has types and stacks. A click on a part
+				shows the stacks that allocated it.` : "A click on a part shows its blocks by type and size."}
 			{value.elsewhere && ` ${estimateText(value.elsewhere)} was recorded outside of malloc's heap: the picture does
 				not tell who holds it.`}
 		</p>
@@ -191,7 +193,10 @@ export default function HeldView(props: ViewProps) {
 	const { state, info, go } = props;
 	const request = requestText("held", questionParameters(applied("held", state.question)));
 	const answer = useAnswer<Held>(props.engine, request, props.generation);
-	const lead: Lead = (question) => question && go({ view: "flame", question });
+	// A picture that was not recorded has no stacks.
+	const recorded = !onlyPicture(info);
+	const lead: Lead = (question) => question && go(recorded ? { view: "flame", question }
+		: { view: "table", question, own: { by: "type" } });
 	return (
 		<div class="pane wide">
 			<Answered answer={answer}>
@@ -199,14 +204,15 @@ export default function HeldView(props: ViewProps) {
 					<>
 						<section class="pane-section">
 							{info.picture!.headline && <p class="headline">{info.picture!.headline}</p>}
-							<About value={value} picture={info.picture!} />
+							<About value={value} picture={info.picture!} recorded={recorded} />
 							{value.rows.length > 0 && <Icicle value={value} lead={lead} />}
 						</section>
 						<section class="pane-section">
 							<h2>Holders</h2>
-							<SmallTable caption="Holders" rows={value.rows} columns={columnsOf(value)} none="Nothing is held"
+							<SmallTable caption="Holders" rows={value.rows} columns={columnsOf(value, recorded)}
+								none="Nothing is held"
 								dim={(holder) => isNoise(holder.self) && holder.retained_bytes === 0}
-								chooseTitle="What allocated it, as a flame graph"
+								chooseTitle={recorded ? "What allocated it, as a flame graph" : "Its blocks, by type and size"}
 								onChoose={(holder) => lead(rowFilter(holder, "holder", false))} />
 							{value.rows_count > value.rows.length && (
 								<p class="dim">{`${countText(value.rows_count - value.rows.length)} more hold less than these.`}</p>

@@ -2,6 +2,7 @@
 // The views, in the order of their tabs. A view is one file; its default export is the component.
 import type { ComponentType } from "preact";
 import type { State } from "../state.ts";
+import { onlyPicture } from "../view.ts";
 import type { Info, ViewProps } from "../view.ts";
 
 export interface View {
@@ -10,8 +11,8 @@ export interface View {
 	/** The key that shows it; none: it is in the menu "More". */
 	key?: string;
 	component(): Promise<{ default: ComponentType<ViewProps> }>;
-	/** Whether it has a tab at all for this trace; none: always. */
-	offered?(info: Info): boolean;
+	/** Whether it is only there for traces with a picture of the heap; else it needs more than such a picture. */
+	ofPicture?: "only" | "too";
 	/** Why it can show nothing of this trace; undefined: it can. */
 	absent?(info: Info): string | undefined;
 	/** The words after `mayfly`, without the question's options; FILE stands for the trace. */
@@ -27,6 +28,12 @@ function pane(id: string, title: string, more: Partial<View> = {}): View {
 		terminal: () => ["report", `--${id}`, "FILE"],
 		...more,
 	};
+}
+
+/** Whether it has a tab, or a place in the menu, for this trace. */
+export function isOffered(view: View, info: Info): boolean {
+	if (view.ofPicture === "only") return info.picture !== null;
+	return view.ofPicture === "too" || !onlyPicture(info);
 }
 
 function hasBlocks(info: Info): string | undefined {
@@ -59,6 +66,7 @@ export const views: View[] = [
 	{
 		id: "table",
 		title: "Table",
+		ofPicture: "too",
 		key: "4",
 		component: () => import("./table.tsx"),
 		terminal: ({ own }) => {
@@ -92,7 +100,7 @@ export const views: View[] = [
 		title: "Held by",
 		key: "8",
 		component: () => import("./held.tsx"),
-		offered: (info) => info.picture !== null,
+		ofPicture: "only",
 		absent: (info) => (info.picture ? undefined
 			: "The trace has no picture of the heap; 'mayfly ctl PID heap' takes one while the program is recorded"),
 		terminal: () => ["report", "--by", "holder", "FILE"],
@@ -107,7 +115,9 @@ export const views: View[] = [
 	pane("events", "Events", {
 		absent: (info) => (info.info.track_events > 0 ? undefined : "No spans, instants or counters"),
 	}),
-	pane("leaks", "Leaks", { component: () => import("./leaks.tsx"), terminal: () => ["leaks", "FILE"] }),
+	pane("leaks", "Leaks", {
+		component: () => import("./leaks.tsx"), ofPicture: "too", terminal: () => ["leaks", "FILE"],
+	}),
 	pane("rss", "Resident memory", {
 		absent: (info) => (info.info.counters > 0 ? undefined : "It was not recorded"),
 	}),

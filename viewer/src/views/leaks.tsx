@@ -42,8 +42,8 @@ interface Parts {
 	time_ns: number;
 	lost: Rows;
 	held: Rows;
-	/** After the picture. */
-	allocated_later: Estimate;
+	/** After the picture; null: it was not recorded. */
+	allocated_later: Estimate | null;
 	suppressed?: { suppressions: Suppression[] };
 }
 
@@ -139,16 +139,16 @@ function Apart(props: ViewProps & { value: Parts }) {
 	const { lost, held, allocated_later: later, time_ns } = props.value;
 	const leaks = seen(lost);
 	const chosen = leaks.find((row) => rowKey(row, lost.by) === state.own.row) ?? leaks[0];
-	const when = durationText(time_ns);
+	const when = time_ns > 0 ? ` (${durationText(time_ns)})` : "";
 	return (
 		<>
 			<section class="pane-section">
 				<h2>Lost</h2>
 				<p class="dim about">
 					{bytesOf(lost.total) > 0
-						? `When the picture of the heap was taken (${when}), nothing pointed to ${estimateText(lost.total)}, or only
+						? `When the picture of the heap was taken${when}, nothing pointed to ${estimateText(lost.total)}, or only
 							lost blocks did; without what is suppressed.`
-						: `No recorded block was lost when the picture of the heap was taken (${when}).`}
+						: `No recorded block was lost when the picture of the heap was taken${when}.`}
 				</p>
 				{leaks.length > 0 && (
 					<SmallTable caption="Lost" rows={leaks} dim={(row) => isNoise(row.self)}
@@ -166,7 +166,7 @@ function Apart(props: ViewProps & { value: Parts }) {
 				<h2>Held</h2>
 				<p class="dim about">
 					{`${estimateText(held.total)} could still be reached from these.`}
-					{bytesOf(later) > 0 && ` ${estimateText(later)} came after the picture and was never freed: whether
+					{later && bytesOf(later) > 0 && ` ${estimateText(later)} came after the picture and was never freed: whether
 						something points to it is not known.`}
 				</p>
 				<SmallTable caption="Held" rows={seen(held)} none="Nothing was held" dim={(row) => isNoise(row.self)}
