@@ -380,6 +380,8 @@ def strangers_get_nothing(where):
         check(os.path.exists("/var/tmp/mayfly-" + key[:32]), "no socket")
     same([path for path in here.files() if not path.endswith("t.mayfly")], [], "left behind")
     same(os.path.exists("/var/tmp/mayfly-" + key[:32]), False, "the socket is left behind")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+        same(s.connect_ex("\0mayfly-" + key[:32]), 111, "nobody listens any more")
 
 
 @case

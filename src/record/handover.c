@@ -447,8 +447,11 @@ void handover_stop(struct handover_server *s)
 	if (s->runs && write(s->stop, &one, sizeof(one)) == (ssize_t)sizeof(one))
 		pthread_join(s->thread, NULL);
 	remove_socket(s);
-	close_file(&s->listener[0]);
-	close_file(&s->listener[1]);
+	for (int i = 0; i < 2; i++) {
+		/* Also where a child of ours has it: nobody waits there in vain. */
+		shutdown(s->listener[i], SHUT_RDWR);
+		close_file(&s->listener[i]);
+	}
 	close_file(&s->stop);
 	for (size_t i = 0; i < s->count; i++) {
 		const char *path = s->given[i].path;
