@@ -1038,6 +1038,11 @@ class Trace:
             "spans": sum(e["kind"] == BEGIN for e in self.tracks),
             "instants": kinds.count(INSTANT), "counter_values": kinds.count(COUNTER)})
         facts.update(count_frames(self.frames))
+        if self.picture:
+            facts["picture"] = {
+                **{key: self.picture[key] for key in ("time_ns", "stopped_ns", "bytes", "blocks")},
+                "how": ["copy", "stopped", "running"][self.picture["how"]], "recorded_blocks": len(self.picture["held"]),
+                "holders": len(self.picture["holders"]), "types": len(self.picture["types"])}
         if i["title"]:
             facts["title"] = text(i["title"])
         if i["snapshot_ns"]:

@@ -196,6 +196,33 @@ static void put_modules(struct json *j, const struct mayfly_trace *trace, size_t
 	free(frames);
 }
 
+static const char *how_word(enum mayfly_picture_how how)
+{
+	switch (how) {
+	case MAYFLY_PICTURE_COPY:
+		return "copy";
+	case MAYFLY_PICTURE_STOPPED:
+		return "stopped";
+	case MAYFLY_PICTURE_RUNNING:
+		break;
+	}
+	return "running";
+}
+
+static void put_picture(struct json *j, const struct mayfly_picture *p)
+{
+	json_object(j, "picture");
+	json_integer(j, "time_ns", p->time_ns);
+	json_integer(j, "stopped_ns", p->stopped_ns);
+	json_text(j, "how", how_word(p->how));
+	json_unsigned(j, "bytes", p->bytes);
+	json_unsigned(j, "blocks", p->blocks);
+	json_unsigned(j, "recorded_blocks", p->count);
+	json_unsigned(j, "holders", p->holders);
+	json_unsigned(j, "types", p->types);
+	json_end(j);
+}
+
 /* Each with what the line on stderr says of it. */
 static void put_bad_chunks(struct json *j, const struct mayfly_trace *trace)
 {
@@ -223,6 +250,8 @@ void json_info(struct json *j, const struct mayfly_trace *trace, const struct ma
 	json_unsigned(j, "stacks", trace_stacks(trace));
 	json_unsigned(j, "snapshots", trace_snapshots(trace));
 	json_summary(j, s);
+	if (mayfly_trace_picture(trace))
+		put_picture(j, mayfly_trace_picture(trace));
 	put_threads(j, trace, info->threads);
 	put_modules(j, trace, info->modules);
 	json_absent(j, "absent", info->absent);
