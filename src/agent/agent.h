@@ -164,7 +164,8 @@ struct agent_config {
 	uint32_t ocaml_frames; /* of a stack */
 	uint64_t seed;	       /* 0: from the kernel */
 	bool follow, attached;
-	bool runtime_events;			/* of OCaml 5 are read by the recorder */
+	bool runtime_events; /* of OCaml 5 are read by the recorder */
+	bool last_heap;	     /* the recorder takes a picture of the heap at the exit */
 	char handover[HANDOVER_KEY_DIGITS + 1]; /* of the recorder; "": it gives no spools */
 	uint64_t seccomp_filters;		/* that the recorder runs under */
 	char note[512]; /* remarks for the user: unknown keys, why something is not recorded */

@@ -19,6 +19,7 @@
  *	map_events=BYTES   calls of mmap, munmap and the like for this size or more are recorded
  *			   (1M), or off
  *	runtime_events=1   the recorder reads the events of an OCaml 5 program's runtime
+ *	last_heap=1	   the recorder takes a picture of the heap before the program exits
  *	attached=1	   the recording began in a program that ran already
  *	instead=PID	   mayfly attach: the recorder of this number has died; this recording takes
  *			   the place of its
@@ -286,6 +287,7 @@ static const struct setting settings[] = {
     {"python", take_no, &agent_config.no_python},
     {"ruby", take_no, &agent_config.no_ruby},
     {"runtime_events", take_yes, &agent_config.runtime_events},
+    {"last_heap", take_yes, &agent_config.last_heap},
     {"sampler", take_sampler, &agent_config.sampler},
     {"pid", take_pid, &agent_config.target_pid},
     {"seed", take_number, &agent_config.seed},

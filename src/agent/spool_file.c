@@ -582,6 +582,22 @@ bool spool_file_is_lost(void)
 	return atomic_load(&lost);
 }
 
+bool spool_file_has_recorder(void)
+{
+	static char first[sizeof(path)];
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	bool locked;
+
+	make_path(first, false, spool_header->pid, 0);
+	long fd = sys_openat(AT_FDCWD, first, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
+	if (sys_failed(fd))
+		return false;
+	locked =
+	    !sys_failed(sys_fcntl((int)fd, F_OFD_GETLK, (long)&lock)) && lock.l_type != F_UNLCK;
+	sys_close((int)fd);
+	return locked;
+}
+
 void spool_file_forget(void)
 {
 	atomic_store(&extend_lock.held, 0);

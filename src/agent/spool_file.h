@@ -25,6 +25,10 @@ bool spool_file_lost(uintptr_t address);
 /* Whether that has happened since the spool was opened. */
 bool spool_file_is_lost(void);
 
+/* The recorder that started the recording serves it: it has a lock on the first spool. For the thread that
+ * ends the process. */
+bool spool_file_has_recorder(void);
+
 /* Unmaps all of it; there is no spool then. */
 void spool_file_forget(void);
 

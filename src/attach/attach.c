@@ -234,6 +234,8 @@ static enum outcome try_thread(struct request *q, pid_t tid, enum safe_point_dem
 		target_process_explain(q->pid, error, q->result->why, ATTACH_WHY);
 		return OUTCOME_FAILED;
 	}
+	if (error == EAGAIN)
+		injection_let_go_later(tid);
 	/* The kernel says the same of a thread that has just ended. */
 	if (error)
 		return error == EPERM && rank_of(q->pid, tid) >= 0 ? OUTCOME_REFUSED

@@ -191,19 +191,27 @@ static bool stop_all(struct freeze *f, char *why, size_t size)
 	return true;
 }
 
+static void bury(struct freeze_held *h, bool is_first)
+{
+	for (size_t i = 0; i < h->stops; i++)
+		if ((h->stop[i]->tid == h->stop[i]->pid) == is_first)
+			injection_bury(h->stop[i]);
+}
+
+/* They may be killed in between: by an exit() that goes on in the first of them. */
 static void release_all(struct freeze *f)
 {
 	struct freeze_held *h = f->held;
 
-	for (size_t at = 0; at < h->stops;) {
-		if (!h->stop[at]->stopped) {
-			at++;
-			continue;
-		}
+	for (size_t at = 0; at < h->stops; at++)
 		injection_release(h->stop[at]);
-		drop_stop(h, at);
-	}
-	f->unstopped = h->stops;
+	bury(h, false);
+	bury(h, true);
+	for (size_t at = 0; at < h->stops;)
+		if (h->stop[at]->released)
+			drop_stop(h, at);
+		else
+			at++;
 }
 
 void freeze_tend(struct freeze *f)
@@ -211,7 +219,7 @@ void freeze_tend(struct freeze *f)
 	struct freeze_held *h = f->held;
 
 	for (size_t at = 0; h && at < h->stops;)
-		if (injection_let_go(h->stop[at]))
+		if (!h->stop[at]->stopped && injection_let_go(h->stop[at]->tid))
 			drop_stop(h, at);
 		else
 			at++;
@@ -234,6 +242,7 @@ static bool take_all_registers(struct freeze *f)
 			t->thread_pointer =
 			    injection_registers(h->stop[i], t->registers, t->words, &t->word_count);
 		}
+	f->unstopped = h->stops - f->threads;
 	return true;
 }
 
@@ -333,14 +342,32 @@ static bool make_copy(struct freeze *f)
 	return false;
 }
 
+static bool reap_by(struct freeze *f, pid_t tid)
+{
+	struct freeze_held *h = f->held;
+	struct injection *i = add_stop(h);
+	int error = i ? injection_stop(i, f->pid, tid) : ENOMEM;
+	bool reaped = false;
+
+	if (!i || error == EAGAIN) /* it stops later */
+		return false;
+	if (!error) {
+		i->sigreturn = h->sigreturn_at;
+		reaped = target_process_has_room(f->pid, injection_stack(i), STACK_ROOM) &&
+			 injection_reap(i, h->syscall_at, h->copy) != ESRCH;
+		injection_release(i);
+		injection_bury(i);
+	}
+	drop_stop(h, h->stops - 1);
+	return reaped;
+}
+
 /* A thread of the program waits for the copy, which no other wait() of it has seen. */
 static void reap_copy(struct freeze *f)
 {
-	struct freeze_held *h = f->held;
-	struct injection *i = aligned_alloc(64, (sizeof(*i) + 63) & ~(size_t)63);
 	bool reaped = false;
 
-	for (unsigned int try = 0; i && try < REAP_TRIES && !reaped; try++) {
+	for (unsigned int try = 0; try < REAP_TRIES && !reaped; try++) {
 		char path[64];
 		struct dirent *d;
 		DIR *dir;
@@ -352,18 +379,12 @@ static void reap_copy(struct freeze *f)
 		while (!reaped && (d = readdir(dir))) {
 			pid_t tid = atoi(d->d_name);
 
-			if (tid <= 0 || injection_stop(i, f->pid, tid))
-				continue;
-			i->sigreturn = h->sigreturn_at;
-			reaped = target_process_has_room(f->pid, injection_stack(i), STACK_ROOM) &&
-				 injection_reap(i, h->syscall_at, h->copy) != ESRCH;
-			injection_release(i);
+			reaped = tid > 0 && !find_stop(f->held, tid) && reap_by(f, tid);
 		}
 		closedir(dir);
 		if (!reaped)
 			nanosleep(&(struct timespec){0, REAP_PAUSE_NS}, NULL);
 	}
-	free(i);
 }
 
 /* ---- all of it ---- */
@@ -374,8 +395,10 @@ static void forget(struct freeze *f)
 	free(f->thread);
 	f->thread = NULL;
 	if (f->held) {
-		for (size_t i = 0; i < f->held->stops; i++)
+		for (size_t i = 0; i < f->held->stops; i++) {
+			injection_let_go_later(f->held->stop[i]->tid);
 			free(f->held->stop[i]);
+		}
 		free(f->held->stop);
 		free(f->held);
 		f->held = NULL;
@@ -418,6 +441,9 @@ static bool freeze_stopped(struct freeze *f, const struct freeze_wishes *wishes,
 		return fails(why, size, "out of memory");
 	if (!f->threads)
 		return fails(why, size, "none of its threads could be stopped; try again");
+	f->how = FROZEN_HELD;
+	if (wishes->hold)
+		return open_files(f, f->pid) || fails(why, size, "its memory cannot be read");
 	f->how = FROZEN_COPY;
 	if (may_copy && make_copy(f))
 		return add_missing(f, wishes, why, size);
@@ -474,17 +500,18 @@ bool freeze_begin(struct freeze *f, pid_t pid, const struct freeze_wishes *wishe
 	f->held = calloc(1, sizeof(*f->held));
 	if (!f->held)
 		return fails(why, size, "out of memory");
-	if (!may_copy)
+	if (!may_copy && !wishes->hold)
 		snprintf(f->why_no_copy, sizeof(f->why_no_copy),
 			 "it runs in a sandbox or with a shadow stack, so nothing was run in it");
-	else if (!find_codes(f)) {
+	else if (!wishes->hold && !find_codes(f)) {
 		may_copy = false;
 		snprintf(f->why_no_copy, sizeof(f->why_no_copy),
 			 "its code was not found, through which it would fork");
 	}
 	begin = now_ns();
 	good = stop_all(f, why, size) && freeze_stopped(f, wishes, may_copy, why, size);
-	release_all(f);
+	if (!good || !wishes->hold)
+		release_all(f);
 	f->stopped_ns = now_ns() - begin;
 	if (!good)
 		freeze_end(f);
@@ -500,6 +527,8 @@ void freeze_end(struct freeze *f)
 		kill_copy(f->held);
 	if (had_copy)
 		reap_copy(f);
+	if (f->held && f->how == FROZEN_HELD)
+		release_all(f);
 	freeze_tend(f);
 	forget(f);
 }

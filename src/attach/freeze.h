@@ -8,8 +8,9 @@
  *	the copy is read, for as long as that takes
  *	it is killed; a thread of the process waits for it
  *
- * Where no copy can be made, the caller has the memory copied while the threads are stopped. The calling
- * thread traces them; it must be the one that ends the freeze.
+ * Where no copy can be made, the caller has the memory copied while the threads are stopped. A process that
+ * is about to exit needs no copy: its threads stay stopped until freeze_end(). The calling thread traces
+ * them; it must be the one that ends the freeze.
  *
  * Nobody but the caller can read the copy. When the caller is killed, so is the copy; then a child that
  * has ended, of which the program gets no signal, stays until the program ends. When it is killed within
@@ -40,6 +41,7 @@ struct frozen_thread {
 enum frozen_how {
 	FROZEN_COPY,	/* a copy of the process */
 	FROZEN_MEMORY,	/* its memory was copied while it was stopped */
+	FROZEN_HELD,	/* the process itself: it stays stopped */
 	FROZEN_RUNNING, /* its memory is read while it runs */
 };
 
@@ -47,6 +49,7 @@ struct freeze;
 
 struct freeze_wishes {
 	bool no_stop;
+	bool hold;
 	int64_t most_stop_ns; /* 0: any */
 	/* Called while all threads are stopped, when no copy could be made: copies the memory. False: it
 	 * cannot. */
@@ -66,7 +69,7 @@ struct freeze {
 	struct frozen_thread *thread;
 	size_t threads, unstopped; /* those that did not stop have no registers */
 	int64_t frozen_ns;	   /* CLOCK_MONOTONIC while all were stopped; 0: they were not */
-	int64_t stopped_ns;
+	int64_t stopped_ns;	   /* of one that is held: so far */
 	char why_no_copy[FREEZE_WHY];
 	struct freeze_held *held; /* its own */
 };

@@ -17,10 +17,12 @@
 
 #include "attach/attach.h"
 #include "attach/target_process.h"
+#include "base/array.h"
 
 void (*attach_step)(unsigned int number);
 
-#define STOP_MS	 200 /* for a thread to stop: longer only when the kernel does not let it */
+#define STOP_MS	 200  /* for a thread to stop: longer only when the kernel does not let it */
+#define BURY_MS	 2000 /* for a thread that was killed to be gone */
 #define RED_ZONE 128
 
 const bool injection_works_here = true;
@@ -54,21 +56,69 @@ static int result_of(long value)
 
 /* ---- stopping ---- */
 
+/* A process that this one has started: how it ended, another part of this program waits for. */
+static bool is_own_child(pid_t tid)
+{
+	int group = 0, parent = 0;
+	char path[64], line[256];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)tid);
+	file = fopen(path, "re");
+	while (file && fgets(line, sizeof(line), file)) {
+		sscanf(line, "Tgid: %d", &group);
+		sscanf(line, "PPid: %d", &parent);
+	}
+	if (file)
+		fclose(file);
+	return group == tid && parent == getpid();
+}
+
+/* Lets go of a thread that has ended: until then its process has not. */
+static void let_end(pid_t tid)
+{
+	if (!is_own_child(tid))
+		waitpid(tid, NULL, __WALL | WNOHANG);
+}
+
+static bool has_ended(const siginfo_t *info)
+{
+	return info->si_code == CLD_EXITED || info->si_code == CLD_KILLED ||
+	       info->si_code == CLD_DUMPED;
+}
+
+/* Never takes an end for a stop: the thread may have been killed just now. */
+static bool take_stop(pid_t tid, int *status)
+{
+	siginfo_t info = {.si_pid = 0};
+
+	if (waitid(P_PID, (id_t)tid, &info, __WALL | WSTOPPED | WNOHANG) || !info.si_pid)
+		return false;
+	*status = info.si_status << 8 | 0x7f;
+	return true;
+}
+
 /* 0, EAGAIN or ESRCH. */
 static int wait_for_stop(pid_t tid, int *status, int milliseconds)
 {
 	int64_t end = now() + milliseconds * 1000000ll;
-	pid_t got;
+	int how = __WALL | WSTOPPED | WEXITED | WNOWAIT | (milliseconds < 0 ? 0 : WNOHANG);
+	siginfo_t info;
 
 	for (;;) {
-		got = waitpid(tid, status, __WALL | (milliseconds < 0 ? 0 : WNOHANG));
-		if (got == tid)
-			return WIFSTOPPED(*status) ? 0 : ESRCH;
-		if (got < 0 && errno != EINTR)
+		info.si_pid = 0;
+		if (waitid(P_PID, (id_t)tid, &info, how)) {
+			if (errno != EINTR)
+				return ESRCH;
+		} else if (info.si_pid && has_ended(&info)) {
+			let_end(tid);
 			return ESRCH;
+		} else if (info.si_pid && take_stop(tid, status)) {
+			return 0;
+		}
 		if (milliseconds >= 0 && now() > end)
 			return EAGAIN;
-		if (!got)
+		if (!info.si_pid)
 			usleep(100);
 	}
 }
@@ -121,7 +171,7 @@ int injection_interrupt(struct injection *i, pid_t pid, pid_t tid)
 	i->tid = tid;
 	i->guarded = 0;
 	i->sent = 0;
-	i->stopped = false;
+	i->stopped = i->released = i->killed = false;
 	if (ptrace(PTRACE_SEIZE, tid, 0, (void *)(long)PTRACE_O_TRACESYSGOOD))
 		return errno;
 	step();
@@ -165,15 +215,35 @@ int injection_stop(struct injection *i, pid_t pid, pid_t tid)
 	return error ? error : injection_await(i);
 }
 
-bool injection_let_go(const struct injection *i)
+bool injection_let_go(pid_t tid)
 {
-	int status, signal;
+	int status, signal, error = wait_for_stop(tid, &status, 0);
 
-	if (wait_for_stop(i->tid, &status, 0) == EAGAIN)
-		return false;
+	if (error)
+		return error != EAGAIN;
 	signal = status >> 16 ? 0 : WSTOPSIG(status);
-	ptrace(PTRACE_DETACH, i->tid, 0, (void *)(long)signal);
+	ptrace(PTRACE_DETACH, tid, 0, (void *)(long)signal);
 	return true;
+}
+
+static struct {
+	pid_t *tid;
+	size_t count, room;
+} late;
+
+void injection_let_go_later(pid_t tid)
+{
+	if (array_reserve(&late.tid, &late.room, late.count, sizeof(*late.tid)))
+		late.tid[late.count++] = tid;
+}
+
+void injection_tend_late(void)
+{
+	for (size_t i = 0; i < late.count;)
+		if (injection_let_go(late.tid[i]))
+			late.tid[i] = late.tid[--late.count];
+		else
+			i++;
 }
 
 #define STATE_VECTORS 160 /* behind the registers of x87 */
@@ -613,6 +683,15 @@ int injection_copy_calls(pid_t copy, uint64_t syscall_at, long number, uint64_t 
 	return error;
 }
 
+void injection_bury(const struct injection *i)
+{
+	int64_t end = now() + BURY_MS * 1000000ll;
+
+	while (i->killed && !is_own_child(i->tid) && !waitpid(i->tid, NULL, __WALL | WNOHANG) &&
+	       now() < end)
+		usleep(100);
+}
+
 void injection_release(struct injection *i)
 {
 	if (!i->stopped)
@@ -622,7 +701,8 @@ void injection_release(struct injection *i)
 	for (int number = 1; number <= 64; number++)
 		if (i->sent >> (number - 1) & 1)
 			syscall(SYS_tgkill, i->pid, i->tid, number);
-	ptrace(PTRACE_DETACH, i->tid, 0, 0);
+	i->released = true;
+	i->killed = ptrace(PTRACE_DETACH, i->tid, 0, 0) != 0;
 	i->stopped_ns = now() - i->stopped_ns;
 	i->stopped = false;
 	step();

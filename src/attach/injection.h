@@ -31,6 +31,8 @@ extern const bool injection_works_here; /* on this CPU */
 struct injection {
 	pid_t pid, tid;
 	bool stopped;
+	bool released;
+	bool killed;   /* it could not be released any more */
 	bool waits;    /* it waited in a system call, which the stop has interrupted */
 	bool restarts; /* that is begun again, as the stop has interrupted it, and no signal has */
 	uint64_t sigreturn; /* where the code above is in the process */
@@ -47,11 +49,15 @@ struct injection {
 /* 0 or an errno; EAGAIN: it did not stop in time, and runs on. */
 int injection_stop(struct injection *i, pid_t pid, pid_t tid);
 /* The same in two steps, so that many threads stop at once: 0 or an errno. After a failure of the second
- * with EAGAIN, the thread stops as soon as the kernel lets it, unless injection_let_go() comes first. */
+ * with EAGAIN, the thread stops as soon as the kernel lets it; injection_let_go() ends that. */
 int injection_interrupt(struct injection *i, pid_t pid, pid_t tid);
 int injection_await(struct injection *i);
 /* Such a thread runs on if it has stopped. True: nothing is left to do. */
-bool injection_let_go(const struct injection *i);
+bool injection_let_go(pid_t tid);
+/* Nobody will ask for this thread again: injection_tend_late() lets it go. By a process that goes on, that is to be
+ * called now and then, in the thread that traces. */
+void injection_let_go_later(pid_t tid);
+void injection_tend_late(void);
 
 #define INJECTION_REGISTERS                                                                        \
 	17u /* in the order of DWARF: rax, rdx, rcx, rbx, rsi, rdi, rbp, rsp, r8 ..., pc */
@@ -87,5 +93,8 @@ int injection_copy_calls(pid_t copy, uint64_t syscall_at, long number, uint64_t 
 			 uint64_t second);
 
 void injection_release(struct injection *i);
+/* Until a thread that was killed while it was stopped has been waited for, its process has not ended. After all
+ * threads are released, and for the first thread of the process last. */
+void injection_bury(const struct injection *i);
 
 #endif

@@ -54,10 +54,19 @@ int injection_await(struct injection *i)
 	return ENOTSUP;
 }
 
-bool injection_let_go(const struct injection *i)
+bool injection_let_go(pid_t tid)
 {
-	(void)i;
+	(void)tid;
 	return true;
+}
+
+void injection_let_go_later(pid_t tid)
+{
+	(void)tid;
+}
+
+void injection_tend_late(void)
+{
 }
 
 int injection_fork(struct injection *i, uint64_t syscall_at, uint64_t exit_at, pid_t *copy)
@@ -80,6 +89,11 @@ int injection_copy_calls(pid_t copy, uint64_t syscall_at, long number, uint64_t 
 }
 
 void injection_release(struct injection *i)
+{
+	(void)i;
+}
+
+void injection_bury(const struct injection *i)
 {
 	(void)i;
 }

@@ -118,6 +118,10 @@ static bool check_class(pid_t pid, char *why, size_t size)
 	unsigned char ident[EI_NIDENT] = {0};
 	bool read;
 
+	if (!file && errno == EACCES) { /* as for whatever else it takes to trace it */
+		target_process_explain(pid, EPERM, why, size);
+		return false;
+	}
 	if (!file) {
 		snprintf(why, size,
 			 errno == ENOENT ? "it is a thread of the kernel, or has ended"

@@ -208,6 +208,18 @@ struct spool_header {
 
 	/* (c) set before heaps_done: why there is no picture, ended by a zero when shorter; "" : there is */
 	_Alignas(64) char heap_text[512];
+	/* (c) of the pictures asked for, those for which nothing more is read of the program */
+	_Alignas(64) _Atomic uint32_t heaps_read;
+	_Atomic uint32_t
+	    last_heap; /* (a) enum spool_last_heap: of the picture at the program's exit */
+};
+
+enum spool_last_heap {
+	SPOOL_LAST_NONE = 0,	    /* it has not been asked for */
+	SPOOL_LAST_ASKED = 1,	    /* the program waits until it is read */
+	SPOOL_LAST_SANDBOX = 2,	    /* the agent may not wait, as it makes no system calls */
+	SPOOL_LAST_NO_RECORDER = 3, /* none was found, or it has ended meanwhile */
+	SPOOL_LAST_LATE = 4,	    /* the recorder did not begin in time */
 };
 
 /* In the program's memory, for who reads it from outside. */

@@ -295,6 +295,7 @@ bool memory_source_open_process(struct memory_source *s, pid_t pid,
 				const struct source_wishes *wishes, char *why, size_t size)
 {
 	const struct freeze_wishes freeze = {.no_stop = wishes->no_stop,
+					     .hold = wishes->hold,
 					     .most_stop_ns = wishes->most_stop_ns,
 					     .copy_memory = copy_memory,
 					     .copy_missing = copy_missing,

@@ -45,7 +45,7 @@ struct memory_source {
 };
 
 struct source_wishes {
-	bool no_stop;
+	bool no_stop, hold;
 	int64_t most_stop_ns;
 };
 

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/array.h"
+#include "base/system/clock.h"
 #include "picture/own_memory.h"
 #include "picture/thread_roots.h"
 
@@ -41,11 +42,23 @@ static bool progress(void *context, double share)
 	       k->wishes->progress(k->wishes->context, "reading blocks", share);
 }
 
+static void note_stop(struct making *k)
+{
+	const struct freeze *f = &k->source.freeze;
+
+	k->p->stopped_ns = f->stopped_ns;
+	if (f->how == FROZEN_HELD)
+		k->p->stopped_ns = now_ns() - f->frozen_ns;
+}
+
 /* The copy costs the program memory for every page that it writes. */
 static void read_all(void *context)
 {
 	struct making *k = context;
 
+	if (k->wishes->all_read)
+		k->wishes->all_read(k->wishes->context);
+	note_stop(k);
 	memory_source_close(&k->source);
 }
 
@@ -273,7 +286,6 @@ static bool make(struct making *k, bool *again)
 	memcpy(p->program, s->program, sizeof(p->program));
 	p->how = s->freeze.how;
 	p->frozen_ns = s->freeze.frozen_ns;
-	p->stopped_ns = s->freeze.stopped_ns;
 	p->threads = s->threads;
 	p->unstopped = s->freeze.unstopped;
 	memcpy(p->why_no_copy, s->freeze.why_no_copy, sizeof(p->why_no_copy));
@@ -330,6 +342,11 @@ bool picture_of_core(struct picture *p, const char *path, const struct picture_w
 
 	*p = (struct picture){0};
 	return memory_source_open_core(&k.source, path, why, size) && make(&k, &again);
+}
+
+void picture_tend(void)
+{
+	injection_tend_late();
 }
 
 void picture_free(struct picture *p)

@@ -28,6 +28,8 @@ struct picture_wishes {
 	bool (*progress)(void *context, const char *what, double done);
 	/* Called once the memory can be read, before it is; false: give up, for want of memory. May be NULL. */
 	bool (*look)(void *context, struct memory_source *source);
+	/* Called once the memory has been read, before the process that is held runs on. May be NULL. */
+	void (*all_read)(void *context);
 	void *context;
 };
 
@@ -58,5 +60,7 @@ bool picture_of_process(struct picture *p, pid_t pid, const struct picture_wishe
 bool picture_of_core(struct picture *p, const char *path, const struct picture_wishes *wishes,
 		     char *why, size_t size);
 void picture_free(struct picture *p);
+/* By a process that goes on after it has taken pictures, now and then: lets threads go that stopped too late. */
+void picture_tend(void);
 
 #endif

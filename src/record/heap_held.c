@@ -268,6 +268,7 @@ static enum mayfly_picture_how how_of(enum frozen_how how)
 	case FROZEN_COPY:
 		return MAYFLY_PICTURE_COPY;
 	case FROZEN_MEMORY:
+	case FROZEN_HELD:
 		return MAYFLY_PICTURE_STOPPED;
 	case FROZEN_RUNNING:
 		break;

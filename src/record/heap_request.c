@@ -17,6 +17,13 @@ bool heap_request_waits(const struct recorder *r)
 	       recorder_is_watched(r);
 }
 
+bool heap_request_is_last(const struct recorder *r)
+{
+	const struct spool_header *h = r->watch.header;
+
+	return h && atomic_load(&h->last_heap) == SPOOL_LAST_ASKED;
+}
+
 uint32_t heap_request(struct spool_header *h)
 {
 	return atomic_fetch_add(&h->heaps_asked, 1) + 1;
@@ -34,6 +41,7 @@ bool heap_request_done(const struct spool_header *h, uint32_t request, char *why
 
 struct taking {
 	struct recorder *r;
+	uint32_t asked;
 	struct heap_samples samples;
 };
 
@@ -54,6 +62,13 @@ static bool meanwhile(void *context, const char *what, double done)
 	(void)what, (void)done;
 	spool_watch_tick(&t->r->watch);
 	return true;
+}
+
+static void all_read(void *context)
+{
+	struct taking *t = context;
+
+	atomic_store(&t->r->watch.header->heaps_read, t->asked);
 }
 
 struct clock_pair {
@@ -105,15 +120,17 @@ static bool join(struct taking *t, const struct picture *p, char *why, size_t si
 	return !error;
 }
 
-static bool take(struct recorder *r, char *why, size_t size)
+static bool take(struct recorder *r, uint32_t asked, char *why, size_t size)
 {
-	struct taking t = {.r = r};
+	struct taking t = {.r = r, .asked = asked};
 	char cache_folder[PATH_MAX];
 	struct picture_wishes wishes = {
+	    .source.hold = heap_request_is_last(r),
 	    .files.dirs = {.dir = &r->options.debug_dir, .count = r->options.debug_dir != NULL},
 	    .symbol_cache = names_cache_folder(cache_folder),
 	    .progress = meanwhile,
 	    .look = look,
+	    .all_read = all_read,
 	    .context = &t,
 	};
 	struct clock_pair before = read_clock(r), after;
@@ -138,14 +155,18 @@ static bool take(struct recorder *r, char *why, size_t size)
 bool heap_request_answer(struct recorder *r, char why[HEAP_WHY])
 {
 	struct spool_header *h = r->watch.header;
+	bool last = heap_request_is_last(r), good;
 	uint32_t asked = atomic_load(&h->heaps_asked);
 
 	memset(why, 0, HEAP_WHY);
 	if (r->state != RECORDER_READING)
 		return true;
-	if (take(r, why, HEAP_WHY))
+	good = take(r, asked, why, HEAP_WHY);
+	if (good)
 		*why = 0;
+	r->last_heap = good && last;
 	memcpy(h->heap_text, why, HEAP_WHY);
+	atomic_store(&h->heaps_read, asked);
 	atomic_store(&h->heaps_done, asked);
-	return !*why;
+	return good;
 }

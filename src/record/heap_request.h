@@ -20,6 +20,9 @@ bool heap_request_waits(const struct recorder *r);
 #define HEAP_WHY sizeof(((struct spool_header *)0)->heap_text)
 bool heap_request_answer(struct recorder *r, char why[HEAP_WHY]);
 
+/* The program waits for it at its exit, and ends afterwards. */
+bool heap_request_is_last(const struct recorder *r);
+
 /* Asks for a picture; returns the number of the request. */
 uint32_t heap_request(struct spool_header *h);
 /* Whether it has been answered; then *why is the reason when there is no picture, else "". */

@@ -125,7 +125,9 @@ struct recorder {
 	bool no_space;						     /* the spool could not grow */
 	uint64_t dropped, dropped_events, missed_frees, trace_bytes; /* of the complete trace */
 	char note[512];						     /* of the agent's */
-	bool kept_old; /* a trace of the same name, under another one */
+	bool last_heap;	     /* a picture was taken at its exit */
+	bool last_heap_told; /* the caller's: it has reported that there is none */
+	bool kept_old;	     /* a trace of the same name, under another one */
 };
 
 /* NULL: no memory. The spool is at `spool`, the trace grows at `part`. */

@@ -6,6 +6,7 @@
  *	session_spools.c	while it runs: a spool and a recorder for each image of each process
  *	session_traces.c	afterwards: spools become traces
  *	session_lost.c		what a recorder that has died has left
+ *	session_heap.c		pictures of heaps
  *	session_runtime.c	files of OCaml's runtime, read while it runs
  *	session_names.c		the names of traces
  *	session_text.c		texts, and reports to the command
@@ -56,6 +57,7 @@ struct record {
 	bool map_events_off;
 	struct record_stream stream;
 	const struct watch_list *rules; /* --when; may be NULL */
+	bool last_heap;			/* a picture of the heap is taken at each exit */
 	char **argv;
 	char *user_settings; /* ",key=value..." of MAYFLY that go on to the agent */
 	/* Gets a line for the user, without "mayfly: " and the line's end. */
@@ -81,6 +83,7 @@ struct record {
 	int64_t start_ns;
 	int64_t found_ns, swept_ns;
 	bool unrecorded_said; /* of a child: record_unrecorded() */
+	int serving;	      /* a lock by which agents find this recorder; 0: none */
 	unsigned long images; /* of the program that followed the first */
 	pid_t *settled;	      /* children whose traces were made while others ran */
 	size_t settled_count, settled_room;
@@ -153,14 +156,26 @@ struct spool_ending record_ending_of(const struct record *r, const struct record
  * which the user is told, too, once for all children. NULL: no such thing. last: no image of the process came
  * after it. */
 const char *record_unrecorded(struct record *r, struct recorder *one, bool last);
-/* Returns when the child has sent a signal, or after this time. */
-void record_wait_for_signal(const struct record *r, int milliseconds);
 /* Reports, once, that a trace cannot be kept below --max-size. */
 void record_tell_thinning(const struct record *r, struct recorder *one);
 /* Looks after all spools. Returns the milliseconds after which to do so again. */
 unsigned int record_serve(struct record *r);
 /* No trace is made of the first spool. */
 void record_drop_spool(struct record *r);
+
+/* ---- session_heap.c ---- */
+
+/* From now on, processes wait at their exit until pictures of their heaps are taken, if these are wanted. False:
+ * record_say() has been told why they cannot. */
+bool record_offer_last_heap(struct record *r);
+void record_end_last_heap(struct record *r);
+/* Takes the picture that somebody waits for, if so. */
+void record_take_heap(const struct record *r, struct recorder *one);
+/* Returns when the child has sent a signal, a process waits for its last picture, or after this time. */
+void record_wait_for_signal(const struct record *r, int milliseconds);
+/* Reports, once, that there is no picture of this process's last moment, if it was wanted. */
+void record_tell_last_heap(const struct record *r, struct recorder *one,
+			   const struct spool_ending *ending);
 
 /* ---- session_lost.c ---- */
 

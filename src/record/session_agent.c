@@ -149,11 +149,12 @@ char *record_agent_settings(const struct record *r)
 	if (escaped)
 		settings = record_format(
 		    "output=%s,interval=%llu,sampler=%s,pid=%ld,follow=%d,max_spool=%" PRIu64
-		    "%s%s%s%s%s%s%s",
+		    "%s%s%s%s%s%s%s%s",
 		    escaped, 1ull << r->interval_log2, record_sampler_names[r->sampler],
 		    (long)child_own_pid(&r->child), r->follow, r->max_spool,
 		    r->exact ? ",exact=1" : "", overhead, ocaml, maps,
-		    r->runtime_events_off ? "" : ",runtime_events=1", handover, r->user_settings);
+		    r->runtime_events_off ? "" : ",runtime_events=1",
+		    r->last_heap ? ",last_heap=1" : "", handover, r->user_settings);
 	free(escaped);
 	free(path);
 	return settings;

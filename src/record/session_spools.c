@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <malloc.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +14,6 @@
 #include "format/columns.h"
 #include "format/events.h"
 #include "base/array.h"
-#include "record/heap_request.h"
 #include "record/spool_control.h"
 #include "record/spool_recorder.h"
 #include "symbols/debug_server.h"
@@ -235,7 +233,7 @@ bool record_make_spool(struct record *r)
 		say_not_made(r, error);
 	else
 		record_make_events(r, first);
-	return !error;
+	return !error && record_offer_last_heap(r);
 }
 
 void record_start_handover(struct record *r)
@@ -461,6 +459,7 @@ static void retire(struct record *r, struct recorder *one, bool last)
 	if (one->state == RECORDER_READING && wanted) {
 		one->keep_stream = r->follow;
 		ending.note = record_unrecorded(r, one, last);
+		record_tell_last_heap(r, one, &ending);
 		recorder_finish(one, NULL, &ending);
 	} else if (!wanted && one->state <= RECORDER_READING) {
 		recorder_drop(one);
@@ -629,13 +628,6 @@ static void sweep(struct record *r)
 	}
 }
 
-void record_wait_for_signal(const struct record *r, int milliseconds)
-{
-	struct pollfd poll_fd = {.fd = r->child.signals, .events = POLLIN};
-
-	poll(&poll_fd, 1, milliseconds);
-}
-
 static void tick(const struct record *r, struct recorder *one)
 {
 	int error = recorder_tick(one);
@@ -663,14 +655,6 @@ void record_tell_thinning(const struct record *r, struct recorder *one)
 	record_say(r, "'%s' grows beyond --max-size: it cannot be thinned: %s", one->part_path,
 		   one->thin_error > 0 ? strerror(one->thin_error)
 				       : mayfly_error_text(one->thin_error));
-}
-
-static void take_heap(const struct record *r, struct recorder *one)
-{
-	char why[HEAP_WHY];
-
-	if (heap_request_waits(one) && !heap_request_answer(one, why))
-		record_say(r, "no picture of the heap of process %ld: %s", (long)one->pid, why);
 }
 
 static void tell_stream_news(struct record *r)
@@ -707,7 +691,7 @@ unsigned int record_serve(struct record *r)
 		tick(r, one);
 		if (recorder_is_due(one))
 			begin_with_ancestors(r, one, 0);
-		take_heap(r, one);
+		record_take_heap(r, one);
 		more |= recorder_round(one);
 		record_tell_thinning(r, one);
 		record_tell_events(r, one);
@@ -732,6 +716,7 @@ void record_drop_spool(struct record *r)
 
 void record_free(struct record *r)
 {
+	record_end_last_heap(r);
 	record_remove_events(r);
 	handover_stop(&r->handover);
 	program_free(&r->program);

@@ -263,6 +263,7 @@ static void finish_recorder(struct record *r, struct pieces *list, struct record
 		finish_recorder(r, list, child[i], one);
 	}
 	free(child);
+	record_tell_last_heap(r, one, &ending);
 	recorder_finish(one, parent, &ending);
 	record_tell_thinning(r, one);
 }

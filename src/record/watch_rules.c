@@ -9,11 +9,13 @@
 
 #include "base/units.h"
 
-#define SECOND_NS 1000000000
-#define HOUR_NS	  (3600ll * SECOND_NS)
-#define LEAST_NS  1e6
-#define MOST_NS	  (366.0 * 24 * HOUR_NS)
-#define MOST_SIZE 0x1p62
+#define SECOND_NS  1000000000
+#define HOUR_NS	   (3600ll * SECOND_NS)
+#define LEAST_NS   1e6
+#define MOST_NS	   (366.0 * 24 * HOUR_NS)
+#define MOST_SIZE  0x1p62
+#define PEAK_LEAST (256u << 10)
+#define PEAK_RISE  5u /* by 1/5 */
 
 /* ---- reading a rule ---- */
 
@@ -264,6 +266,15 @@ static bool is_above(const struct watch_rule *rule, uint64_t bytes, uint64_t cgr
 	return (double)bytes > rule->limit;
 }
 
+/* So a program of 1 TiB has less than 90 of them. */
+static bool rises(struct watch_state *s, uint64_t bytes)
+{
+	if (bytes < PEAK_LEAST || bytes < s->high + s->high / PEAK_RISE)
+		return false;
+	s->high = bytes;
+	return true;
+}
+
 bool watch_rule_look(const struct watch_rule *rule, struct watch_state *s,
 		     const struct watch_reading *now)
 {
@@ -272,6 +283,8 @@ bool watch_rule_look(const struct watch_rule *rule, struct watch_state *s,
 
 	if (!now->of[rule->quantity].known)
 		return false;
+	if (rule->peak)
+		return rises(s, bytes);
 	holds = growth ? grows(rule, s, (struct watch_point){now->now_ns, bytes})
 		       : is_above(rule, bytes, now->cgroup_limit);
 	if (!holds || !s->holds) {

@@ -31,6 +31,7 @@ struct watch_rule {
 	double limit;	/* bytes; of_cgroup: a share of the cgroup's limit; growth: bytes in a ns */
 	bool of_cgroup; /* not of growth */
 	int64_t for_ns; /* growth: over this time, never 0 */
+	bool peak;	/* instead of a limit: it has risen by a fifth since this last came true */
 };
 
 /* NULL, or what the text should have at text + *at. */
@@ -56,6 +57,7 @@ struct watch_point {
 struct watch_state {
 	bool holds, told;
 	int64_t since_ns;  /* it has held */
+	uint64_t high;	   /* of a peak: when it last came true */
 	unsigned int made; /* the caller's: what it did about it */
 	struct watch_point *point;
 	size_t points, next; /* a ring */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The program ends without exit(), whose handlers load.c belongs to: hooks of _exit, _Exit and
- * quick_exit leave the status in the spool.
+ * quick_exit leave the status in the spool, and ask for the last picture of the heap.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -10,6 +10,7 @@
 #include "agent/agent.h"
 #include "agent/cpu/sys.h"
 #include "agent/events/process.h"
+#include "agent/leave.h"
 #include "agent/life.h"
 #include "agent/real.h"
 #include "agent/spool.h"
@@ -35,8 +36,10 @@ __attribute__((constructor)) static void look_up(void)
 static void note_exit(int status)
 {
 	life_find_fork();
-	if (spool_header && agent_same_process && *agent_same_process && process_is_this())
+	if (spool_header && agent_same_process && *agent_same_process && process_is_this()) {
 		spool_exited(status);
+		leave_last_heap();
+	}
 }
 
 static __attribute__((noreturn)) void leave_at_once(int status)

@@ -123,6 +123,7 @@ static const char *how_word(const struct picture *p)
 	case FROZEN_COPY:
 		return "copy";
 	case FROZEN_MEMORY:
+	case FROZEN_HELD:
 		return "stopped";
 	case FROZEN_RUNNING:
 		return "running";

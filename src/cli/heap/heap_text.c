@@ -24,6 +24,7 @@ static void print_how(const struct picture *p, const struct output *o)
 	else
 		switch (p->how) {
 		case FROZEN_COPY:
+		case FROZEN_HELD:
 			text_format(how, sizeof(how), "the program was stopped for %s", time);
 			break;
 		case FROZEN_MEMORY:

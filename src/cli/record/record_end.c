@@ -88,6 +88,7 @@ bool record_end(struct record_command *c)
 	record_serve(r);
 	if (r->follow)
 		record_wait_for_children(r);
+	record_end_last_heap(r);
 	handover_stop(&r->handover);
 	when_finish(&c->when);
 	allow_interruption(r);

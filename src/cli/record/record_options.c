@@ -202,6 +202,9 @@ static bool record_options_agree(struct record_command *c)
 		return cli_refuse(
 		    "--snapshots cannot be combined with --max-size, as it keeps no blocks; "
 		    "use a longer interval instead");
+	if (r->snapshot_ns && c->when.heap_at)
+		return cli_refuse("--snapshots cannot be combined with --heap-at, as it keeps no "
+				  "blocks");
 	if (r->stream.to && r->follow)
 		return cli_refuse("--stream sends one trace; it cannot be combined with --follow");
 	if (c->push.to && r->follow)

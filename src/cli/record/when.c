@@ -35,27 +35,58 @@ struct when_job {
 
 /* ---- options ---- */
 
-static bool take_when(const struct given *given, void *to)
+static bool add_rule(struct when *w, const struct given *given, const struct watch_rule *rule,
+		     enum when_action action)
 {
-	struct when *w = to;
+	if (!watch_list_add(&w->list, given->value, rule))
+		return error_say(given->error_line, "out of memory");
+	w->list.rule[w->list.count - 1].action = action;
+	return true;
+}
+
+static bool take_rule(const struct given *given, struct when *w, const char *others,
+		      enum when_action action)
+{
 	struct watch_rule rule;
 	size_t at;
 	const char *wanted = watch_rule_parse(given->value, &rule, &at);
 
 	if (wanted)
-		return error_say(given->error_line, "%s '%s': %s was expected %s%s; such as %s",
-				 given->option, given->value, wanted,
+		return error_say(given->error_line, "%s '%s': %s%s was expected %s%s; such as %s",
+				 given->option, given->value, at ? "" : others, wanted,
 				 given->value[at] ? "at " : "at the end", given->value + at,
 				 WATCH_EXAMPLES);
-	return watch_list_add(&w->list, given->value, &rule) ||
-	       error_say(given->error_line, "out of memory");
+	return add_rule(w, given, &rule, action);
+}
+
+static bool take_when(const struct given *given, void *to)
+{
+	struct when *w = to;
+
+	w->may_do = true;
+	return take_rule(given, w, "", WHEN_SNAPSHOT);
+}
+
+static bool take_heap_at(const struct given *given, void *to)
+{
+	const struct watch_rule peak = {.quantity = WATCH_LIVE, .peak = true};
+	struct when *w = to;
+
+	w->may_do = false;
+	w->heap_at = true;
+	if (!strcmp(given->value, "peak"))
+		return add_rule(w, given, &peak, WHEN_HEAP);
+	if (strcmp(given->value, "exit") != 0)
+		return take_rule(given, w, "exit, peak, ", WHEN_HEAP);
+	w->last_heap = true;
+	return true;
 }
 
 static bool take_do(const struct given *given, void *to)
 {
 	struct when *w = to;
 
-	if (!w->list.count)
+	if (!w->may_do)
 		return error_say(given->error_line, "%s: write it after the --when that it is for",
 				 given->option);
 	return option_choice(given->option, given->value, action_names,
@@ -70,6 +101,10 @@ const struct option_row when_rows[] = {
     {"do", .argument = "snapshot|mark|heap", .choices = action_names, OPTION_OWN(take_do),
      .help = "what the --when before it does: a trace, FILE with .when-N before its suffix "
 	     "(default), a mark, or a picture of the heap"},
+    {"heap-at", .argument = "exit|peak|RULE", .words = "exit peak", OPTION_OWN(take_heap_at),
+     .help =
+	 "take a picture of the heap, for leaks and --by holder: before the program exits, near "
+	 "its peak, or when RULE comes true; may be given more than once"},
     OPTION_END,
 };
 
@@ -253,6 +288,7 @@ void when_begin(struct when *w, struct record *r)
 	w->list.looked = when_looked;
 	w->list.context = w;
 	r->rules = &w->list;
+	r->last_heap = w->last_heap;
 	for (size_t i = 0; i < w->list.count; i++)
 		if (w->list.rule[i].rule.of_cgroup && !cgroup_memory_limit(getpid()))
 			record_say(r,

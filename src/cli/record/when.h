@@ -4,6 +4,9 @@
  *
  *	snapshot	the state is opened at once; a thread finds names and writes NAME.when-N.mayfly
  *	mark		an instant in the trace, with the rule as its name
+ *	heap		a picture of the heap in the trace
+ *
+ * --heap-at RULE is --when RULE --do heap; peak is a rule that only it knows, and for exit the program asks.
  */
 #ifndef MAYFLY_WHEN_H
 #define MAYFLY_WHEN_H
@@ -18,6 +21,8 @@ struct when_job;
 struct when {
 	struct watch_list list;
 	struct record *record;
+	bool may_do;		 /* the last rule is one of --when */
+	bool heap_at, last_heap; /* --heap-at, --heap-at exit */
 	unsigned int snapshots;
 	struct when_job *first, **end; /* the first is being written */
 	bool writing;
