@@ -7,6 +7,7 @@
 
 #include "base/array.h"
 #include "base/bytes.h"
+#include "base/hash.h"
 
 #define TYPE_BYTES	376u
 #define TYPE_TYPE	8u
@@ -43,25 +44,14 @@
 #define SHORT_TEXT  40u /* what only ASCII texts have */
 #define FULL_NAME   (2 * PYTHON_NAME + 2)
 #define BUFFERED    "_io.Buffered"
-#define FIRST_HASH  14695981039346656037u
-#define SECOND_HASH 0x9e3779b97f4a7c15u
-#define HASH_FACTOR 1099511628211u
 
 /* ---- names ---- */
-
-static uint64_t hash(const char *text, uint64_t start)
-{
-	for (; *text; text++)
-		start = (start ^ (unsigned char)*text) * HASH_FACTOR;
-	return start ^ start >> 29;
-}
 
 uint32_t python_types_add_name(struct python_types *t, const char *text)
 {
 	bool is_new;
-	uint32_t number =
-	    interner_add(&t->name_numbers,
-			 (struct key){{hash(text, FIRST_HASH), hash(text, SECOND_HASH)}}, &is_new);
+	uint32_t number = interner_add(&t->name_numbers,
+				       (struct key){{hash_string(text), strlen(text)}}, &is_new);
 	char *copy;
 
 	if (number == INTERNER_NONE || !is_new)

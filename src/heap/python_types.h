@@ -49,7 +49,7 @@ struct python_types {
 	size_t seen_capacity;
 	char **name; /* of types and of whatever has one */
 	size_t names, name_capacity;
-	struct interner name_numbers; /* hashes */
+	struct interner name_numbers; /* hashes and lengths */
 	bool out_of_memory;
 };
 
