@@ -123,9 +123,17 @@ def a_stop_is_bounded_also_by_what_fork_leaves_out():
               "room = mmap.mmap(-1, 1 << 30, flags=mmap.MAP_PRIVATE)\n"
               "room.madvise(mmap.MADV_DONTFORK)\n"
               "print(1, flush=True)\n"
+              "sys.stdin.readline()\n"
+              "room[:256 << 20] = bytes(256 << 20)\n"
+              "print(2, flush=True)\n"
               "sys.stdin.read()\n")
     with started(*PYTHON, "-c", script) as process:
-        done = run([MAYFLY, "heap", "--max-stop", "300ms", str(process.pid)])
+        # What was never touched takes no time: it would be 400 ms.
+        check(heap(process.pid, "--max-stop", "50ms")["blocks"] > 0, "no blocks")
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        same(process.stdout.readline(), b"2\n")
+        done = run([MAYFLY, "heap", "--max-stop", "50ms", str(process.pid)])
         same((done.code, done.out, done.err.count(b"\n")), (1, b"", 1), done)
         check(b"MADV_DONTFORK" in done.err, done)
         check(heap(process.pid, "--max-stop", "1h")["blocks"] > 0, "no blocks")

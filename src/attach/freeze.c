@@ -415,14 +415,17 @@ static bool fails(char *why, size_t size, const char *text)
 static bool add_missing(struct freeze *f, const struct freeze_wishes *wishes, char *why,
 			size_t size)
 {
-	unsigned long long mapped, copied, resident;
+	unsigned long long mapped, copied, resident, copied_resident, pages;
 	double expected;
 
 	read_sizes(f->pid, &mapped, &resident);
-	read_sizes(f->held->copy, &copied, &resident);
+	read_sizes(f->held->copy, &copied, &copied_resident);
 	if (!wishes->copy_missing || mapped <= copied)
 		return true;
-	expected = gib_of_pages(mapped - copied) * COPY_GIB_NS;
+	/* Pages that were never touched are not copied. Of files, the copy has none in memory at first, so this may be
+	 * too many. */
+	pages = resident > copied_resident ? resident - copied_resident : 0;
+	expected = gib_of_pages(pages < mapped - copied ? pages : mapped - copied) * COPY_GIB_NS;
 	if (wishes->most_stop_ns && expected > (double)wishes->most_stop_ns)
 		return fails(
 		    why, size,
