@@ -159,9 +159,9 @@ def unknown_command():
 
 OPTION = re.compile(r"^  (?:-\w, |    )--[a-z]", re.M)
 HELP_LINES = 40    # without --all
-# Of all commands together, without --help. 270, and heap --html: a process that is not recorded has no file that view
-# could open.
-MOST_OPTIONS = 271
+# All commands together have 270 without --help, and three more. heap --html: a process that is not recorded has no file
+# that view could open. --heap-at of record and attach: --when has no rule for the exit, nor one for the peak.
+MOST_OPTIONS = 273
 
 
 @case
