@@ -17,6 +17,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "../tests/random_numbers.h"
+
 #define NOINLINE     __attribute__((noinline))
 #define DEEPEST	     200
 #define FRAMES_MOST  512
@@ -157,14 +159,9 @@ static const struct method *method;
 static char *thrash;
 static bool thrashing;
 
-static uint64_t random_state = 88172645463325252u;
-
 static unsigned next_random(void)
 {
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	random_state ^= random_state << 17;
-	return (unsigned)(random_state >> 20);
+	return (unsigned)(random_number() >> 20);
 }
 
 static inline uint64_t ticks(void)

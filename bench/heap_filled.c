@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "../tests/random_numbers.h"
+
 #define SLOTS	 (1u << 18)
 #define CONTENTS 1000
 
@@ -17,16 +19,6 @@ struct node {
 };
 
 struct node **g_sessions, **g_cache;
-
-static uint64_t state = 88172645463325252u;
-
-static uint64_t next(void)
-{
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return state;
-}
 
 int main(int argc, char **argv)
 {
@@ -40,12 +32,13 @@ int main(int argc, char **argv)
 	g_cache = calloc(SLOTS, sizeof(*g_cache));
 	for (size_t i = 0; i < blocks / 2; i++) {
 		struct node **list = i % 4 ? &g_sessions[i % SLOTS] : &g_cache[i % SLOTS];
-		size_t content = i % CONTENTS, size = 16 + (i % 3 ? next() : content * 7) % most;
+		size_t content = i % CONTENTS,
+		       size = 16 + (i % 3 ? random_number() : content * 7) % most;
 		struct node *n = malloc(sizeof(*n));
 
 		n->data = malloc(size);
 		for (size_t word = 0; word < size / 8; word++)
-			n->data[word] = i % 3 ? next() : content + word;
+			n->data[word] = i % 3 ? random_number() : content + word;
 		n->next = *list;
 		*list = n;
 	}

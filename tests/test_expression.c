@@ -4,6 +4,7 @@
  * asked, and how much time and memory hostile ones take.
  */
 #include "match/expression.h"
+#include "random_numbers.h"
 #include "test.h"
 
 #include <locale.h>
@@ -12,16 +13,6 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/resource.h>
-
-static uint64_t random_state = 88172645463325252u;
-
-static uint32_t below(uint32_t limit)
-{
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	random_state ^= random_state << 17;
-	return (uint32_t)(random_state >> 33) % limit;
-}
 
 static bool matches(const char *expression, const char *text)
 {

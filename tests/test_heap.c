@@ -8,19 +8,10 @@
 #include "heap/heap_shared.h"
 #include "heap/python_interpreter.h"
 #include "heap_made.h"
+#include "random_numbers.h"
 #include "test.h"
 
 #include <stdlib.h>
-
-static uint64_t random_state = 88172645463325252u;
-
-static uint32_t below(uint32_t limit)
-{
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	random_state ^= random_state << 17;
-	return (uint32_t)(random_state >> 33) % limit;
-}
 
 static struct made_memory *made(void)
 {

@@ -5,6 +5,7 @@
  */
 #include "heap/heap_waste.h"
 #include "cli/heap/heap_waste_figures.h"
+#include "random_numbers.h"
 #include "test.h"
 
 #include <stdlib.h>
@@ -13,21 +14,6 @@
 #define START 0x555556000000u
 #define ROOM  (1u << 20)
 #define MOST  8000
-
-static uint64_t random_state = 88172645463325252u;
-
-static uint64_t next(void)
-{
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	random_state ^= random_state << 17;
-	return random_state;
-}
-
-static uint32_t below(uint32_t limit)
-{
-	return (uint32_t)(next() >> 33) % limit;
-}
 
 /* Blocks one after the other, each behind a head of 8 bytes. */
 struct heap {
@@ -175,7 +161,7 @@ static void fill(uint8_t *at, uint32_t bytes)
 		break;
 	case 1: /* words of their own */
 		for (uint32_t i = 0; i < bytes; i += 8)
-			memcpy(at + i, &(uint64_t){next()}, 8);
+			memcpy(at + i, &(uint64_t){random_number()}, 8);
 		break;
 	case 2: /* a text, with rubbish behind it where it fits */
 		text = texts[(bytes > 29 ? 2 : 0) + below(2)];
@@ -285,7 +271,7 @@ static struct heap *heap_of(const struct kind *k, uint32_t zeros)
 		for (uint32_t word = 0; word < bytes / 8; word++)
 			at[word] = (contents[i] + 1ull) * 0x9e3779b97f4a7c15u ^ random_state;
 	}
-	next();
+	random_number();
 	free(contents);
 	CHECK(heap_blocks_index(&h->blocks, &problem));
 	return h;

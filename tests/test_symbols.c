@@ -23,6 +23,7 @@
 
 #include "symbols/demangle.h"
 #include "format/format.h"
+#include "random_numbers.h"
 #include "symbols/elf_file.h"
 #include "symbols/names_file.h"
 #include "symbols/symbols.h"
@@ -980,16 +981,6 @@ static void test_demangle(void)
 }
 
 /* ---- hostile files ---- */
-
-static uint64_t random_state = 0x9e3779b97f4a7c15u;
-
-static uint64_t random_number(void)
-{
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	random_state ^= random_state << 17;
-	return random_state;
-}
 
 /* The headers matter most, so they are hit more often. */
 static void damage(uint8_t *bytes, size_t size, int round)

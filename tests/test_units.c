@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers, sizes, times, yes and no, as people write them. */
+/* Numbers, sizes, times, yes and no, as people write them; what is found in ordered numbers. */
+#include "base/search.h"
 #include "base/units.h"
 
 #include <math.h>
@@ -109,8 +110,26 @@ static void answers(void)
 		CHECK(yes_or_no(neither[i], strlen(neither[i])) == -1, "%s", neither[i]);
 }
 
+static void first_of_many(void)
+{
+	static const int number[] = {3, 5, 5, 5, 8, 9};
+	const size_t count = sizeof(number) / sizeof(*number);
+
+	for (size_t from = 0; from <= count; from++)
+		for (size_t to = from; to <= count; to++)
+			for (int wanted = 2; wanted < 11; wanted++) {
+				size_t first = from;
+
+				while (first < to && number[first] < wanted)
+					first++;
+				CHECK(FIRST_THAT(i, from, to, number[i] >= wanted) == first,
+				      "%d from %zu to %zu", wanted, from, to);
+			}
+}
+
 int main(void)
 {
+	RUN(first_of_many);
 	RUN(numbers);
 	RUN(sizes);
 	RUN(times);

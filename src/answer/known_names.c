@@ -305,6 +305,7 @@ const char *const python_entries[] = {"_PyEval_EvalFrameDefault",
 				      "Py_RunMain",
 				      "pymain_run_python",
 				      NULL};
+const char *const python_inside[] = {"<frozen ", NULL};
 
 /* Files of Ruby; what has none; of that, what belongs to Ruby itself; folders of installed ones. */
 const char *const ruby_suffixes[] = {".rb", ".erb", ".ru", ".rake", ".gemspec", NULL};

@@ -30,6 +30,7 @@ extern const char *const rust_start[];
 extern const char *const ocaml_starts[];
 extern const char *const ocaml_libraries[];
 extern const char *const python_entries[];
+extern const char *const python_inside[];
 extern const char *const ruby_suffixes[];
 extern const char *const ruby_without_file[];
 extern const char *const ruby_inside[];

@@ -73,23 +73,6 @@ static bool is_python_package(const char *path)
 	       is_in_python_library(path);
 }
 
-static enum code_kind python_kind(const struct code_name *n)
-{
-	if (!is_python(n->file))
-		return CODE_OTHER;
-	return is_python_package(n->file) || strncmp(n->file, "<frozen ", 8) == 0 ? CODE_LIBRARY
-										  : CODE_OWN;
-}
-
-/* The C code of a program whose Python frames are known: the interpreter's own, or an extension. */
-static bool is_python_runtime(const char *module)
-{
-	const char *name = path_base(module);
-
-	return strncmp(name, "libpython3", 10) == 0 ||
-	       (strncmp(name, "python3", 7) == 0 && !strstr(name, ".so"));
-}
-
 static bool is_python_entry(const char *function, const char *file)
 {
 	return is_one_of(function, python_entries) ||
@@ -112,22 +95,6 @@ static bool is_ruby_package(const char *path)
 		if (strstr(path, *folder))
 			return true;
 	return false;
-}
-
-static enum code_kind ruby_kind(const struct code_name *n)
-{
-	if (!is_ruby(n->file))
-		return CODE_OTHER;
-	return is_ruby_package(n->file) || begins_with(n->file, ruby_inside) ? CODE_LIBRARY
-									     : CODE_OWN;
-}
-
-static bool is_ruby_runtime(const char *module)
-{
-	const char *name = path_base(module);
-
-	return strncmp(name, "libruby", 7) == 0 ||
-	       (strncmp(name, "ruby", 4) == 0 && !strstr(name, ".so"));
 }
 
 static bool is_ruby_entry(const char *function, const char *file)
@@ -299,19 +266,21 @@ static bool is_main(const char *function, const char *file)
 const struct language languages[] = {
     {
 	.name = "Ruby",
-	.kind = ruby_kind,
 	.is_entry = is_ruby_entry,
 	.has = is_ruby,
-	.is_runtime = is_ruby_runtime,
 	.is_package = is_ruby_package,
+	.inside = ruby_inside,
+	.library = "libruby",
+	.program = "ruby",
     },
     {
 	.name = "Python",
-	.kind = python_kind,
 	.is_entry = is_python_entry,
 	.has = is_python,
-	.is_runtime = is_python_runtime,
 	.is_package = is_python_package,
+	.inside = python_inside,
+	.library = "libpython3",
+	.program = "python3",
 	.generated_runtime = python_generated,
     },
     {.name = "start", .kind = start_kind},

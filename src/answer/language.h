@@ -36,11 +36,14 @@ struct language {
 	 * library. */
 	const char *const *generated_runtime, *const *generated_library;
 
-	/* For an interpreted one: is the file one of its programs? In a trace with such frames, code of C
-	 * in these modules is its interpreter's, and in these folders of its packages. */
+	/* For an interpreted one, which needs no `kind`: is the file one of its programs? Is the path in
+	 * a folder of its packages? Files of the interpreter itself begin with one of `inside`. */
 	bool (*has)(const char *file);
-	bool (*is_runtime)(const char *module);
 	bool (*is_package)(const char *path);
+	const char *const *inside;
+	/* The names of the interpreter's library and program, as they begin: in a trace with frames of
+	 * the language, code of C there is the interpreter's. */
+	const char *library, *program;
 };
 
 extern const struct language languages[]; /* the last one has no name */

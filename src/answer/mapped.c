@@ -7,6 +7,7 @@
 
 #include "answer/trace_names.h"
 #include "base/array.h"
+#include "base/search.h"
 
 #define PAGE_BYTES  4096u
 #define MOST_RANGES 16384u
@@ -31,17 +32,7 @@ struct ranges {
 /* The first range that ends after this address. */
 static size_t find(const struct ranges *r, uint64_t address)
 {
-	size_t low = 0, high = r->count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (r->range[middle].end <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return FIRST_THAT(i, 0, r->count, r->range[i].end > address);
 }
 
 static bool put(struct ranges *r, size_t at, const struct range *range)
@@ -361,17 +352,7 @@ int mapped_at(const struct mayfly_trace *trace, const int64_t *moment, size_t mo
 size_t mapped_find(const struct mapped *mapped, size_t moment, uint64_t address)
 {
 	const struct mapped_range *range = mapped->range[moment];
-	size_t low = 0, high = mapped->ranges[moment];
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (range[middle].end <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return FIRST_THAT(i, 0, mapped->ranges[moment], range[i].end > address);
 }
 
 void mapped_free(struct mapped *mapped)

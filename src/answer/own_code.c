@@ -25,6 +25,13 @@ static bool is_system_library(const char *path)
 				memmem(path, (size_t)(base - path), "-linux-", strlen("-linux-")));
 }
 
+static enum code_kind interpreted_kind(const struct language *l, const char *file)
+{
+	if (!l->has(file))
+		return CODE_OTHER;
+	return l->is_package(file) || begins_with(file, l->inside) ? CODE_LIBRARY : CODE_OWN;
+}
+
 /* By the name and the file, which tell the language. */
 static enum code_kind named_kind(const char *function, const char *file)
 {
@@ -33,8 +40,8 @@ static enum code_kind named_kind(const char *function, const char *file)
 	enum code_kind kind = CODE_OTHER;
 
 	for (const struct language *l = languages; l->name && kind == CODE_OTHER; l++)
-		if (l->kind)
-			kind = l->kind(&n);
+		if (l->kind || l->has)
+			kind = l->kind ? l->kind(&n) : interpreted_kind(l, file);
 	return kind == CODE_OTHER ? CODE_OWN : kind;
 }
 
@@ -81,9 +88,12 @@ static void note_languages(struct own_code *own, const struct mayfly_trace *trac
 static enum code_kind interpreter_kind(const struct language *l, const char *file,
 				       const char *module)
 {
+	const char *name = path_base(module);
+
 	if (l->has(file))
 		return CODE_OWN;
-	if (l->is_runtime(module))
+	if (strncmp(name, l->library, strlen(l->library)) == 0 ||
+	    (strncmp(name, l->program, strlen(l->program)) == 0 && !strstr(name, ".so")))
 		return CODE_RUNTIME;
 	return l->is_package(module) || l->is_package(file) || is_system_library(module)
 		   ? CODE_LIBRARY

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/search.h"
 #include "base/varint.h"
 
 #define FINEST_ERROR	 10000	/* ns, of times in exact traces */
@@ -383,16 +384,8 @@ static int64_t put_line(struct event_columns *e, const struct event_batch *b, in
 /* The chain whose last node is `node`, or SIZE_MAX. */
 static size_t find_chain(const struct event_context *x, uint32_t node)
 {
-	size_t low = 0, high = x->chains;
+	size_t low = FIRST_THAT(i, 0, x->chains, x->chain_end[i] >= node);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (x->chain_end[middle] < node)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	return low < x->chains && x->chain_end[low] == node ? low : SIZE_MAX;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/bytes.h"
 #include "base/array.h"
+#include "base/search.h"
 
 #define PAGE	       4096u
 #define ARENAS_MOST    (1u << 20)
@@ -208,16 +209,8 @@ static int compare_pieces(const void *a, const void *b)
 static const struct glibc_piece *piece_after(const struct glibc_pieces *p, size_t count,
 					     uint64_t address)
 {
-	size_t low = 0, high = count;
+	size_t low = FIRST_THAT(i, 0, count, p->piece[i].limit > address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (p->piece[middle].limit <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	return low < count ? &p->piece[low] : NULL;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/search.h"
 
 #define NEAR_LOG2	  26
 #define NEAR_BITS	  (1ull << (47 - NEAR_LOG2))
@@ -192,16 +193,8 @@ void heap_blocks_free(struct heap_blocks *b)
 
 static const struct heap_region *region_at(const struct heap_blocks *b, uint64_t address)
 {
-	size_t low = 0, high = b->regions;
+	size_t low = FIRST_THAT(i, 0, b->regions, b->region[i].end > address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (b->region[middle].end <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	return low < b->regions && b->region[low].base <= address ? &b->region[low] : NULL;
 }
 
@@ -239,18 +232,8 @@ uint32_t heap_blocks_find(const struct heap_blocks *b, uint64_t address, uint64_
 
 size_t heap_blocks_region(const struct heap_blocks *b, uint32_t block, size_t hint)
 {
-	size_t low = 0, high = b->regions;
-
 	if (hint < b->regions && block >= b->region[hint].first &&
 	    block - b->region[hint].first < b->region[hint].count)
 		return hint;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (b->region[middle].first + b->region[middle].count <= block)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return FIRST_THAT(i, 0, b->regions, b->region[i].first + b->region[i].count > block);
 }

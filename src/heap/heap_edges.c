@@ -6,6 +6,7 @@
 
 #include "base/bytes.h"
 #include "base/array.h"
+#include "base/search.h"
 
 #define PAGE		4096u
 #define EDGES_MOST	(UINT32_MAX - 1)
@@ -104,16 +105,8 @@ static bool scan_words(struct scan *s, uint32_t node, uint64_t start, uint64_t e
 
 static size_t type_at(const struct heap_question *q, uint64_t word)
 {
-	size_t low = 0, high = q->types;
+	size_t low = FIRST_THAT(i, 0, q->types, q->type[i].end > word);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (q->type[middle].end <= word)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	return low < q->types && q->type[low].start <= word ? low : q->types;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/search.h"
 
 /* ---- roots without what is malloc's own ---- */
 
@@ -27,17 +28,7 @@ static bool add_root(struct roots *r, uint64_t start, uint64_t end, uint32_t hol
 /* The first range that ends after the address. */
 static size_t range_after(const struct heap_ranges *own, uint64_t address)
 {
-	size_t low = 0, high = own->count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (own->range[middle].end <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return FIRST_THAT(i, 0, own->count, own->range[i].end > address);
 }
 
 /* Malloc's state points to the ends of blocks, and what is in free chunks means nothing. */

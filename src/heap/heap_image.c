@@ -5,21 +5,14 @@
 #include <stdlib.h>
 
 #include "base/bytes.h"
+#include "base/search.h"
 
 #define FIRST_BYTES 4096u /* of a window that nothing was read before */
 
 const struct heap_map *heap_map_at(const struct heap_image *image, uint64_t address)
 {
-	size_t low = 0, high = image->maps;
+	size_t low = FIRST_THAT(i, 0, image->maps, image->map[i].end > address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (image->map[middle].end <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	return low < image->maps && image->map[low].start <= address ? &image->map[low] : NULL;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/array.h"
 #include "base/interner.h"
+#include "base/search.h"
 
 /* Each pass takes masks on by one shared block at least; more than a heap's structure needs. */
 #define PASSES_MOST 64u
@@ -88,17 +89,7 @@ static uint64_t bit_of(const struct heap_shared *s, uint32_t holder)
 
 static size_t place_of(const struct heap_shared *s, uint32_t number)
 {
-	size_t low = 0, high = s->count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (s->shared[middle] < number)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return FIRST_THAT(i, 0, s->count, s->shared[i] >= number);
 }
 
 static void find_masks(const struct heap_graph *g, const struct heap_shared *s, uint64_t *mask)

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/search.h"
 
 #define PARTS_MOST   (1u << 20)
 #define THREADS_MOST (1u << 20)
@@ -262,16 +263,8 @@ static size_t add_files(const struct core *c, struct mapped_part *part, size_t c
 		struct mapped_part m = {.map = {.start = start,
 						.end = word_at(c->files + 24 * i + 8),
 						.readable = true}};
-		size_t low = 0, high = count;
+		size_t low = FIRST_THAT(k, 0, count, part[k].map.end > start);
 
-		while (low < high) {
-			size_t middle = low + (high - low) / 2;
-
-			if (part[middle].map.end <= start)
-				low = middle + 1;
-			else
-				high = middle;
-		}
 		if (m.map.end <= start || (low < count && part[low].map.start < m.map.end))
 			continue;
 		m.path = file_at(c, start, &m.map.offset);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/search.h"
 
 #define PAGES_LOOK  512u
 #define PAGES_FIRST 64u		 /* of a first look */
@@ -21,16 +22,8 @@
 
 static const struct source_piece *piece_at(const struct memory_source *s, uint64_t address)
 {
-	size_t low = 0, high = s->pieces;
+	size_t low = FIRST_THAT(i, 0, s->pieces, s->piece[i].start + s->piece[i].bytes > address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (s->piece[middle].start + s->piece[middle].bytes <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	return low < s->pieces && s->piece[low].start <= address ? &s->piece[low] : NULL;
 }
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/search.h"
 
 #define DELETED " (deleted)"
 
@@ -103,15 +104,7 @@ bool process_maps_has_pointers(const struct process_maps *m, size_t at)
 
 const struct process_map *process_maps_at(const struct process_maps *m, uint64_t address)
 {
-	size_t low = 0, high = m->count;
+	size_t low = FIRST_THAT(i, 0, m->count, m->map[i].end > address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (m->map[middle].end <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	return low < m->count && m->map[low].start <= address ? &m->map[low] : NULL;
 }

@@ -2,6 +2,7 @@
 /* live_curve.c: live bytes over time. */
 #include "query/live_curve.h"
 
+#include "base/search.h"
 #include "query/query.h"
 #include "trace/read/sums.h"
 
@@ -125,18 +126,9 @@ static double freed_bytes(const struct curve_run *r, const struct cursor_batch *
 /* The first event from `event` on that is not in the current step, or before the window. */
 static size_t end_of_step(const struct curve_run *r, const struct cursor_batch *b, size_t event)
 {
-	size_t low = event, high = b->e.events;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		int64_t time_ns = b->e.time_ns[middle];
-
-		if (r->begun ? curve_step_of(r, time_ns) <= r->at : time_ns < r->from_ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return FIRST_THAT(i, event, b->e.events,
+			  r->begun ? curve_step_of(r, b->e.time_ns[i]) > r->at
+				   : b->e.time_ns[i] >= r->from_ns);
 }
 
 /* A report draws the curve of a trace of every allocation: this is most of what it does then, beside

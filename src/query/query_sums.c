@@ -17,6 +17,7 @@
  */
 #include "query/parts.h"
 #include "base/array.h"
+#include "base/search.h"
 #include "query/query.h"
 
 #include <math.h>
@@ -397,26 +398,16 @@ static size_t events_before(const struct gather *g, const struct gate *gate,
 			    const struct cursor_batch *b)
 {
 	const struct mayfly_query *q = g->s->query;
-	size_t low = 0, high = b->e.events;
-
 	if (gate->past)
 		return 0;
 	if (query_at_peak(q)) {
 		uint64_t left = gate->at > gate->events ? gate->at - gate->events : 0;
 
-		return left < high ? (size_t)left : high;
+		return left < b->e.events ? (size_t)left : b->e.events;
 	}
 	if (q->metric != MAYFLY_LIVE)
-		return high;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (b->e.time_ns[middle] <= q->at_ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+		return b->e.events;
+	return FIRST_THAT(i, 0, b->e.events, b->e.time_ns[i] > q->at_ns);
 }
 
 /* Whether later events cannot change the answer. In a sampled trace they can: they tell which
@@ -800,17 +791,7 @@ static bool sum_parts(struct query_state *s)
 /* The last chunk that begins at this event or before it. */
 static size_t chunk_of_event(const struct mayfly_trace *t, uint64_t event)
 {
-	size_t low = 0, high = t->chunks;
-
-	while (low + 1 < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (t->chunk[middle].first_event <= event)
-			low = middle;
-		else
-			high = middle;
-	}
-	return low;
+	return t->chunks ? FIRST_THAT(i, 1, t->chunks, t->chunk[i].first_event > event) - 1 : 0;
 }
 
 /*

@@ -12,6 +12,7 @@
  */
 #include "query/series.h"
 
+#include "base/search.h"
 #include "query/query.h"
 #include "query/row_key.h"
 #include "trace/read/sums.h"
@@ -121,17 +122,7 @@ static void change(struct series_run *r, uint32_t slot, size_t point, struct cha
 /* The first moment at or after this time. */
 static size_t point_of(const struct series_run *r, int64_t time_ns)
 {
-	size_t low = 0, high = r->points;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (r->bound[middle] < time_ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return FIRST_THAT(i, 0, r->points, r->bound[i] >= time_ns);
 }
 
 /* Before an event of the batch. Many events may have the same time, and a given moment may lie between

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/search.h"
 #include "record/jit_dump.h"
 
 #define LONGEST_NAME 4096
@@ -66,17 +67,7 @@ static bool frames_outside(const struct recording *r, struct jit_list *list)
 /* The first frame at or after this address. */
 static size_t first_frame(const struct jit_list *list, uint64_t start)
 {
-	size_t low = 0, high = list->count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (list->frame[middle].address < start)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return FIRST_THAT(i, 0, list->count, list->frame[i].address >= start);
 }
 
 /* The first frame from this one on that has no name yet. */

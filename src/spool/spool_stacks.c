@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "ocaml_events/ocaml_spelling.h"
 #include "base/array.h"
 
@@ -31,17 +32,7 @@ void stacks_free(struct spool_stacks *t)
 /* The first range that ends after the address. */
 static size_t range_after(const struct spool_stacks *t, uint64_t address)
 {
-	size_t low = 0, high = t->ranges;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (t->range[middle].end <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return FIRST_THAT(i, 0, t->ranges, t->range[i].end > address);
 }
 
 static uint32_t module_at(const struct spool_stacks *t, uint64_t address)

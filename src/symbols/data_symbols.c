@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/search.h"
 
 #define SYMBOLS_MOST (1u << 24)
 #define PARTS_MOST   256u
@@ -159,16 +160,8 @@ void data_symbols_free(struct data_symbols *d)
 
 const struct data_symbol *data_symbols_at(const struct data_symbols *d, uint64_t address)
 {
-	size_t low = 0, high = d->thread_local_from;
+	size_t low = FIRST_THAT(i, 0, d->thread_local_from, d->symbol[i].start > address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (d->symbol[middle].start <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	/* The longest of those at the last start. */
 	while (low > 1 && d->symbol[low - 2].start == d->symbol[low - 1].start)
 		low--;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "answer/event_rows.h"
+#include "base/search.h"
 #include "trace/read/reader.h"
 #include "trace/track_kinds.h"
 
@@ -357,18 +358,11 @@ int lane_index(const struct mayfly_trace *trace, const struct lane_index **index
 
 size_t lane_first(const struct lane_row *row, int64_t from_ns)
 {
-	size_t low = 0, high = row->items;
+	const struct lane_item *item = row->item;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		const struct lane_item *item = &row->item[middle];
-
-		if (item->end_ns < from_ns || (item->end_ns == from_ns && item->begin_ns < from_ns))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return FIRST_THAT(i, 0, row->items,
+			  item[i].end_ns > from_ns ||
+			      (item[i].end_ns == from_ns && item[i].begin_ns >= from_ns));
 }
 
 size_t lane_begin_at(const struct lane_row *row, size_t first, int64_t ns)
@@ -383,13 +377,5 @@ size_t lane_begin_at(const struct lane_row *row, size_t first, int64_t ns)
 	}
 	if (high > row->items)
 		high = row->items;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (row->item[middle].begin_ns < ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return FIRST_THAT(i, low, high, row->item[i].begin_ns >= ns);
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "answer/json_parts.h"
+#include "base/search.h"
 #include "view/answers.h"
 #include "view/lane_index.h"
 
@@ -31,17 +32,7 @@ static int64_t moment_of(struct time_range range, size_t i, size_t points)
 /* The number of points up to a time. */
 static size_t points_until(const struct counter_line *line, int64_t ns)
 {
-	size_t low = 0, high = line->points;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (line->time_ns[middle] <= ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return FIRST_THAT(i, 0, line->points, line->time_ns[i] > ns);
 }
 
 /* The program may count what is not a number, or infinite. */

@@ -20,6 +20,7 @@
  * domains, and names as the runtime spells them. (Stacks that Memtrace had to cut are an exception.)
  */
 #include "convert/export/exports.h"
+#include "base/search.h"
 #include "convert/export/memtrace_write.h"
 #include "convert/export/thread_domains.h"
 #include "base/array.h"
@@ -293,21 +294,14 @@ static int leave_out(struct export *x, uint64_t sample)
  * it. */
 static int64_t memtrace_find_id(const struct export *x, uint64_t sample)
 {
-	size_t from = 0, to = x->left_outs;
+	size_t before;
 
 	if (x->has_domains)
 		return sample < x->ids ? x->id[sample] : -1;
-	while (from < to) {
-		size_t middle = from + (to - from) / 2;
-
-		if (x->left_out[middle] < sample)
-			from = middle + 1;
-		else
-			to = middle;
-	}
-	if (from < x->left_outs && x->left_out[from] == sample)
+	before = FIRST_THAT(i, 0, x->left_outs, x->left_out[i] >= sample);
+	if (before < x->left_outs && x->left_out[before] == sample)
 		return -1;
-	return (int64_t)(sample - from);
+	return (int64_t)(sample - before);
 }
 
 static int change_domain(struct export *x, uint32_t thread)

@@ -35,6 +35,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "convert/import/heap_profile.h"
 #include "convert/import/packed.h"
 
@@ -212,16 +213,8 @@ static void read_map(struct heap_text_input *c)
 static const struct heap_text_mapping *find_mapping(const struct heap_text_input *c,
 						    uint64_t address)
 {
-	size_t low = 0, high = c->maps;
+	size_t low = FIRST_THAT(i, 0, c->maps, c->map[i].end > address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (c->map[middle].end <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	return low < c->maps && c->map[low].start <= address ? &c->map[low] : NULL;
 }
 

@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "trace/read/decode.h"
 #include "format/weights.h"
 #include "format/format.h"
@@ -186,41 +187,28 @@ static void close_gaps(struct mayfly_cursor *c, struct shelf *s)
 
 static struct shelf *find_shelf(struct mayfly_cursor *c, uint64_t number)
 {
-	size_t low = 0, high = c->shelves, i = c->last_shelf;
+	size_t last = c->last_shelf;
 
-	if (i < high && number >= c->shelf[i].first &&
-	    (i + 1 == high || number < c->shelf[i + 1].first))
-		return &c->shelf[i];
-	while (low < high) {
-		i = low + (high - low) / 2;
-		if (c->shelf[i].first <= number)
-			low = i + 1;
-		else
-			high = i;
-	}
-	if (!low)
+	if (last < c->shelves && number >= c->shelf[last].first &&
+	    (last + 1 == c->shelves || number < c->shelf[last + 1].first))
+		return &c->shelf[last];
+	last = FIRST_THAT(i, 0, c->shelves, c->shelf[i].first > number);
+	if (!last)
 		return NULL;
-	c->last_shelf = low - 1;
-	return &c->shelf[low - 1];
+	c->last_shelf = last - 1;
+	return &c->shelf[last - 1];
 }
 
 /* The place of a block on the shelf, s->count when it has none. */
 static size_t find_on_shelf(struct shelf *s, uint64_t index)
 {
-	size_t low = 0, high = s->count;
+	size_t low;
 
-	if (s->hint + 1 < high && s->index[s->hint + 1] == index)
+	if (s->hint + 1 < s->count && s->index[s->hint + 1] == index)
 		return ++s->hint;
-	if (s->hint && s->hint <= high && s->index[s->hint - 1] == index)
+	if (s->hint && s->hint <= s->count && s->index[s->hint - 1] == index)
 		return --s->hint;
-	while (low < high) {
-		size_t i = low + (high - low) / 2;
-
-		if (s->index[i] < index)
-			low = i + 1;
-		else
-			high = i;
-	}
+	low = FIRST_THAT(i, 0, s->count, s->index[i] >= index);
 	if (low == s->count || s->index[low] != index)
 		return s->count;
 	return s->hint = low;

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "trace/read/cursor.h"
 #include "format/format.h"
 #include "trace/read/reader.h"
@@ -584,16 +585,9 @@ int sums_find_peak(const struct mayfly_trace *t, uint64_t most, struct sums_part
 /* Whether a chunk of events ends behind this number of events. */
 static bool ends_with_events(const struct mayfly_trace *t, uint64_t events)
 {
-	size_t low = 0, high = t->chunks;
+	size_t low =
+	    FIRST_THAT(i, 0, t->chunks, t->chunk[i].first_event + t->chunk[i].events >= events);
 
-	while (low < high) {
-		size_t i = low + (high - low) / 2;
-
-		if (t->chunk[i].first_event + t->chunk[i].events < events)
-			low = i + 1;
-		else
-			high = i;
-	}
 	return !events ||
 	       (low < t->chunks && t->chunk[low].first_event + t->chunk[low].events == events);
 }

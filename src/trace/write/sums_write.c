@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "base/search.h"
 #include "format/format.h"
 #include "base/varint.h"
 
@@ -54,16 +55,8 @@ static void put_value(struct sums_columns *c, unsigned column, uint64_t value)
 static void put_node(struct sums_columns *c, uint32_t node)
 {
 	const struct sums_tables *t = c->tables;
-	size_t low = c->chain, high = t->chains;
+	size_t low = FIRST_THAT(i, c->chain, t->chains, t->chain_end[i] >= node);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (t->chain_end[middle] < node)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	c->chain = low;
 	if (low < t->chains && t->chain_end[low] == node) {
 		put_value(c, CHAIN, low - c->last_chain);
