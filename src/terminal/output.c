@@ -6,6 +6,7 @@
 #include "terminal/terminal.h"
 #include "base/array.h"
 
+#include <assert.h>
 #include <langinfo.h>
 #include <math.h>
 #include <stdarg.h>
@@ -160,63 +161,142 @@ void print_field(const struct output *o, const char *name, const char *format, .
 
 /* ---- tables ---- */
 
+#define MOST_COLUMNS 16
+
 struct table {
-	const struct column *column;
+	const struct output *out;
+	struct column column[MOST_COLUMNS]; /* their titles are ours */
 	size_t columns;
+	bool fixed; /* all columns are there */
 	char **cell;
 	size_t cells, room;
 	enum style *row_style; /* [row_styles]; later rows are plain */
-	size_t row_styles;
+	size_t row_styles, style_room;
+	bool failed; /* out of memory */
 };
 
 #define GAP 2 /* between columns */
 
-struct table *table_new(const struct column *columns, size_t count)
+struct table *table_new(const struct output *o)
 {
 	struct table *t = calloc(1, sizeof(*t));
 
-	if (t) {
-		t->column = columns;
-		t->columns = count;
-	}
+	if (t)
+		t->out = o;
 	return t;
 }
 
-bool table_cell(struct table *t, const char *text)
+void table_row(struct table *t)
 {
-	if (!array_reserve(&t->cell, &t->room, t->cells, sizeof(*t->cell)))
-		return false;
-	t->cell[t->cells] = strdup(text);
-	if (!t->cell[t->cells])
-		return false;
-	text_clean(t->cell[t->cells], strlen(text) + 1, text);
-	t->cells++;
-	return true;
+	if (t)
+		t->fixed = t->columns > 0;
 }
 
-void table_free(struct table *t)
+struct table *table_column(struct table *t, const struct column *column)
 {
+	char *title;
+
+	if (!t || t->failed || t->fixed || t->columns > t->cells)
+		return t;
+	title = t->columns < MOST_COLUMNS ? strdup(column->title) : NULL;
+	t->failed = !title;
+	if (!title)
+		return t;
+	text_clean(title, strlen(title) + 1, title);
+	t->column[t->columns] = *column;
+	t->column[t->columns++].title = title;
+	return t;
+}
+
+/* Takes a text over. NULL: out of memory. */
+static void take_cell(struct table *t, char *text)
+{
+	assert(!t || t->failed || t->fixed || t->cells < t->columns); /* it has a column */
+	if (text && t && !t->failed && ARRAY_ADD(t->cell, t->room, t->cells, text)) {
+		text_clean(text, strlen(text) + 1, text);
+		return;
+	}
+	free(text);
+	if (t)
+		t->failed = true;
+}
+
+void table_cell(struct table *t, const char *text)
+{
+	take_cell(t, strdup(text));
+}
+
+void table_format(struct table *t, const char *format, ...)
+{
+	va_list arguments;
+	char *text;
+
+	va_start(arguments, format);
+	take_cell(t, vasprintf(&text, format, arguments) < 0 ? NULL : text);
+	va_end(arguments);
+}
+
+void table_bytes(struct table *t, double bytes)
+{
+	char text[FIGURE_TEXT];
+
+	table_cell(t, text_bytes(text, sizeof(text), bytes));
+}
+
+void table_count(struct table *t, double count)
+{
+	char text[FIGURE_TEXT];
+
+	table_cell(t, text_count(text, sizeof(text), count));
+}
+
+void table_duration(struct table *t, double ns)
+{
+	char text[FIGURE_TEXT];
+
+	table_cell(t, text_duration(text, sizeof(text), ns));
+}
+
+void table_percent(struct table *t, double part, double whole)
+{
+	char text[FIGURE_TEXT];
+
+	table_cell(t, text_percent(text, sizeof(text), part, whole));
+}
+
+void table_figure(struct table *t, int drop, const struct mayfly_figure *f, uint64_t samples)
+{
+	char text[FIGURE_TEXT];
+
 	if (!t)
 		return;
+	table_cell(t, text_figure_value(text, sizeof(text), f, samples));
+	table_cell(COLUMN(t, "", .drop = drop, .style = STYLE_DIM, .close = true),
+		   text_figure_error(text, sizeof(text), t->out->utf8, f, samples));
+}
+
+static void table_free(struct table *t)
+{
 	for (size_t i = 0; i < t->cells; i++)
 		free(t->cell[i]);
+	for (size_t i = 0; i < t->columns; i++)
+		free((char *)t->column[i].title);
 	free(t->cell);
 	free(t->row_style);
 	free(t);
 }
 
-bool table_row_style(struct table *t, enum style style)
+void table_row_style(struct table *t, enum style style)
 {
-	size_t rows = (t->cells + t->columns - 1) / t->columns;
-	enum style *grown = realloc(t->row_style, rows * sizeof(*grown));
+	size_t row;
 
-	if (!grown)
-		return false;
-	t->row_style = grown;
-	while (t->row_styles < rows)
-		grown[t->row_styles++] = STYLE_PLAIN;
-	grown[rows - 1] = style;
-	return true;
+	if (!t || t->failed)
+		return;
+	row = (t->cells - 1) / t->columns;
+	while (t->row_styles <= row && !t->failed)
+		t->failed = !ARRAY_ADD(t->row_style, t->style_room, t->row_styles, STYLE_PLAIN);
+	if (!t->failed)
+		t->row_style[row] = style;
 }
 
 /* The style of the column takes precedence over that of the row. */
@@ -309,7 +389,7 @@ static void print_line(const struct table *t, const struct output *o, int indent
 
 size_t table_rows(const struct table *t)
 {
-	return t->cells / t->columns;
+	return t && !t->failed && t->columns ? t->cells / t->columns : 0;
 }
 
 /* The last cells, shortened to `columns`; NULL: out of memory. The caller frees them and the list. */
@@ -332,39 +412,45 @@ static char **fit_last(const struct table *t, const struct output *o, size_t col
 	return fitted;
 }
 
-bool table_print(const struct table *t, const struct output *o, int indent)
+static bool print_table(const struct table *t, int indent)
 {
-	size_t width[16] = {0};
+	size_t width[MOST_COLUMNS] = {0};
 	char title[TITLE_BYTES], **fitted;
 	size_t left;
 
-	if (t->columns == 0 || t->columns > 16)
-		return true;
-	left = fit_columns(t, o, indent, width);
-	fitted = fit_last(t, o, left);
+	left = fit_columns(t, t->out, indent, width);
+	fitted = fit_last(t, t->out, left);
 	if (!fitted)
 		return false;
-	print_line(t, o, indent, width,
-		   name_fit(title, sizeof(title), o, t->column[t->columns - 1].title, left), -1);
+	print_line(t, t->out, indent, width,
+		   name_fit(title, sizeof(title), t->out, t->column[t->columns - 1].title, left),
+		   -1);
 	for (size_t row = 0; row < table_rows(t); row++) {
-		print_line(t, o, indent, width, fitted[row], (long)row);
+		print_line(t, t->out, indent, width, fitted[row], (long)row);
 		free(fitted[row]);
 	}
 	free(fitted);
 	return true;
 }
 
-bool table_print_rows(const struct output *o, const struct column *columns, size_t count,
-		      size_t rows, bool (*put)(struct table *t, const void *context, size_t row),
+bool table_end(struct table *t, int indent)
+{
+	bool done = t && !t->failed && (!table_rows(t) || print_table(t, indent));
+
+	if (t)
+		table_free(t);
+	return done;
+}
+
+bool table_print_rows(const struct output *o, size_t rows,
+		      void (*put)(struct table *t, const void *context, size_t row),
 		      const void *context)
 {
-	struct table *t = table_new(columns, count);
-	bool done = t != NULL;
+	struct table *t = table_new(o);
 
-	for (size_t i = 0; done && i < rows; i++)
-		done = put(t, context, i);
-	if (done && table_rows(t))
-		done = table_print(t, o, 0);
-	table_free(t);
-	return done;
+	for (size_t i = 0; i < rows; i++) {
+		table_row(t);
+		put(t, context, i);
+	}
+	return table_end(t, 0);
 }

@@ -64,21 +64,44 @@ struct column {
 	bool close; /* to the column before it */
 };
 
+/*
+ * `o` must live as long as the table. Only table_end() says that memory ran out; what comes before may
+ * be called all the same, also with NULL, which is what table_new() returns then:
+ *
+ *	struct table *t = table_new(&o);
+ *
+ *	for (...) {
+ *		table_row(t);
+ *		table_bytes(COLUMN(t, "LIVE", true), row->live);
+ *		table_cell(COLUMN(t, "FUNCTION"), row->function);
+ *	}
+ *	return table_end(t, 0);
+ */
 struct table;
-struct table *table_new(const struct column *columns, size_t count);
-/* Cells fill the rows from left to right. */
-bool table_cell(struct table *t, const char *text);
+struct table *table_new(const struct output *o);
+void table_row(struct table *t); /* begins one; without cells it is left out */
+/* The column of the next cell, unless it has one already. All rows must have the same ones; what counts
+ * is what the first row says. Returns t. */
+struct table *table_column(struct table *t, const struct column *column);
+#define COLUMN(t, ...) table_column(t, &(struct column){__VA_ARGS__})
+/* What would not be shown as it is becomes '?', in titles, too. */
+void table_cell(struct table *t, const char *text);
+void table_format(struct table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void table_bytes(struct table *t, double bytes);
+void table_count(struct table *t, double count);
+void table_duration(struct table *t, double ns);
+void table_percent(struct table *t, double part, double whole);
+/* Two cells: the value, and its error, which has a column of its own, with this `drop`. */
+void table_figure(struct table *t, int drop, const struct mayfly_figure *f, uint64_t samples);
 /* Plain cells of the row that the last cell belongs to are printed so. */
-bool table_row_style(struct table *t, enum style style);
-size_t table_rows(const struct table *t);
-/* False: out of memory. */
-bool table_print(const struct table *t, const struct output *o, int indent);
-void table_free(struct table *t);
+void table_row_style(struct table *t, enum style style);
+size_t table_rows(const struct table *t); /* 0 when memory ran out */
+/* Prints the rows, if there are any, and releases the table. False: out of memory. */
+bool table_end(struct table *t, int indent);
 
-/* The same in one call: put() adds the cells of one row, or none to leave it out. Nothing is
- * printed when there are no rows. False: out of memory. */
-bool table_print_rows(const struct output *o, const struct column *columns, size_t count,
-		      size_t rows, bool (*put)(struct table *t, const void *context, size_t row),
+/* The same in one call: put() adds the cells of one row. */
+bool table_print_rows(const struct output *o, size_t rows,
+		      void (*put)(struct table *t, const void *context, size_t row),
 		      const void *context);
 
 #endif

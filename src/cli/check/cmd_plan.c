@@ -142,50 +142,37 @@ static char *rows_text(char *buffer, size_t size, const struct plan *plan,
 			   by_plural[set->query.by]);
 }
 
-static bool put_row(struct table *t, const struct expectation *e, bool mark,
+static void put_row(struct table *t, const struct expectation *e, bool mark,
 		    const struct plan *plan, const struct settings *set)
 {
-	char text[FIGURE_TEXT], interval[FIGURE_TEXT / 2];
-	double run = (double)set->run_ns;
+	char text[FIGURE_TEXT];
 
-	text_size_option(interval, sizeof(interval), e->interval);
-	snprintf(text, sizeof(text), "%s%s", mark ? "> " : "", interval);
-	if (!table_cell(t, text))
-		return false;
-	if (!table_cell(t, text_count(text, sizeof(text), e->samples)) ||
-	    !table_cell(t, text_duration(text, sizeof(text), e->cost_ns)) ||
-	    !table_cell(t, text_percent(text, sizeof(text), e->cost_ns, run)) ||
-	    !table_cell(t, text_bytes(text, sizeof(text), e->trace_bytes)) ||
-	    !table_cell(t, text_error(text, sizeof(text), e->peak)) ||
-	    !table_cell(t, text_error(text, sizeof(text), e->allocated)))
-		return false;
-	if (plan->rows == 0)
-		return table_cell(t, "-") && table_cell(t, "-");
-	return table_cell(t, text_error(text, sizeof(text), e->median)) &&
-	       table_cell(t, text_error(text, sizeof(text), e->worst));
+	table_row(t);
+	table_format(COLUMN(t, "INTERVAL", true, 0, STYLE_BOLD), "%s%s", mark ? "> " : "",
+		     text_size_option(text, sizeof(text), e->interval));
+	table_count(COLUMN(t, "SAMPLES", true), e->samples);
+	table_duration(COLUMN(t, "CPU", true, 2), e->cost_ns);
+	table_percent(COLUMN(t, "OF RUN", true), e->cost_ns, (double)set->run_ns);
+	table_bytes(COLUMN(t, "TRACE", true, 1), e->trace_bytes);
+	table_cell(COLUMN(t, "PEAK", true), text_error(text, sizeof(text), e->peak));
+	table_cell(COLUMN(t, "ALLOCATED", true), text_error(text, sizeof(text), e->allocated));
+	table_cell(COLUMN(t, "ROW", true),
+		   plan->rows ? text_error(text, sizeof(text), e->median) : "-");
+	table_cell(COLUMN(t, "WORST ROW", true),
+		   plan->rows ? text_error(text, sizeof(text), e->worst) : "-");
 }
 
 static bool print_plan_table(const struct output *o, const struct plan *plan,
 			     const struct settings *set, int best)
 {
-	static const struct column columns[] = {
-	    {"INTERVAL", true, 0, STYLE_BOLD, false},	{"SAMPLES", true, 0, STYLE_PLAIN, false},
-	    {"CPU", true, 2, STYLE_PLAIN, false},	{"OF RUN", true, 0, STYLE_PLAIN, false},
-	    {"TRACE", true, 1, STYLE_PLAIN, false},	{"PEAK", true, 0, STYLE_PLAIN, false},
-	    {"ALLOCATED", true, 0, STYLE_PLAIN, false}, {"ROW", true, 0, STYLE_PLAIN, false},
-	    {"WORST ROW", true, 0, STYLE_PLAIN, false}};
-	struct table *t = table_new(columns, 9);
-	bool done = t != NULL;
+	struct table *t = table_new(o);
 
-	for (size_t l = 0; done && l < PLAN_LEVELS; l++) {
+	for (size_t l = 0; l < PLAN_LEVELS; l++) {
 		struct expectation e = expect(plan, l, set->sampler, set);
 
-		done = put_row(t, &e, (int)l == best, plan, set);
+		put_row(t, &e, (int)l == best, plan, set);
 	}
-	if (done)
-		done = table_print(t, o, 0);
-	table_free(t);
-	return done;
+	return table_end(t, 0);
 }
 
 static void print_head(const struct output *o, const struct opened_trace *file,

@@ -334,7 +334,7 @@ struct diff_table {
 	const struct trace_diff *d;
 };
 
-static bool put_diff(struct table *t, const void *context, size_t i)
+static void put_diff(struct table *t, const void *context, size_t i)
 {
 	const struct comparison *c = ((const struct diff_table *)context)->c;
 	const struct trace_diff *d = ((const struct diff_table *)context)->d;
@@ -349,36 +349,25 @@ static bool put_diff(struct table *t, const void *context, size_t i)
 		a = sorted_by(query, row->before);
 	if (row->after)
 		b = sorted_by(query, row->after);
-	if (!table_cell(t, text_change(text, sizeof(text), f->change)) ||
-	    (!c->exact && !table_cell(t, text_interval(text, sizeof(text), f))) ||
-	    !table_cell(t, change_relative_text(text, sizeof(text), f)) ||
-	    !table_cell(t, side_text(text, sizeof(text), o, &a->bytes, a->samples,
-				     c->diff.per.before, false)) ||
-	    !table_cell(t, side_text(text, sizeof(text), o, &b->bytes, b->samples,
-				     c->diff.per.after, false)) ||
-	    (!c->exact && !table_cell(t, verdict_text(f))))
-		return false;
+	table_cell(COLUMN(t, "CHANGE", true), text_change(text, sizeof(text), f->change));
+	if (!c->exact)
+		table_cell(COLUMN(t, "95 %", false, 2, STYLE_PLAIN, true),
+			   text_interval(text, sizeof(text), f));
+	table_cell(COLUMN(t, "%", true, 3), change_relative_text(text, sizeof(text), f));
+	table_cell(COLUMN(t, "BEFORE", true, 4), side_text(text, sizeof(text), o, &a->bytes,
+							   a->samples, c->diff.per.before, false));
+	table_cell(COLUMN(t, "AFTER", true, 4), side_text(text, sizeof(text), o, &b->bytes,
+							  b->samples, c->diff.per.after, false));
+	if (!c->exact)
+		table_cell(COLUMN(t, ""), verdict_text(f));
 	key_text(text, sizeof(text), c, row);
-	return table_cell(t, text) && table_row_style(t, verdict_style(f));
+	table_cell(COLUMN(t, report_key_title(&c->side[BEFORE])), text);
+	table_row_style(t, verdict_style(f));
 }
 
 static bool print_diff_table(const struct comparison *c, const struct trace_diff *d, size_t rows)
 {
-	struct column column[8];
-	size_t n = 0;
-
-	column[n++] = (struct column){"CHANGE", true, 0, STYLE_PLAIN, false};
-	if (!c->exact)
-		column[n++] = (struct column){"95 %", false, 2, STYLE_PLAIN, true};
-	column[n++] = (struct column){"%", true, 3, STYLE_PLAIN, false};
-	column[n++] = (struct column){"BEFORE", true, 4, STYLE_PLAIN, false};
-	column[n++] = (struct column){"AFTER", true, 4, STYLE_PLAIN, false};
-	if (!c->exact)
-		column[n++] = (struct column){"", false, 0, STYLE_PLAIN, false};
-	column[n++] =
-	    (struct column){report_key_title(&c->side[BEFORE]), false, 0, STYLE_PLAIN, false};
-	return table_print_rows(&c->side[BEFORE].out, column, n, rows, put_diff,
-				&(struct diff_table){c, d});
+	return table_print_rows(&c->side[BEFORE].out, rows, put_diff, &(struct diff_table){c, d});
 }
 
 static void print_changed_stacks(const struct comparison *c, const struct trace_diff *d,

@@ -219,42 +219,24 @@ static void print_threads(const struct output *o, const struct mayfly_trace *tra
 
 #define ID_DIGITS 12 /* of a build-id: enough to tell one from another */
 
-static bool put_module_cells(struct table *t, const struct mayfly_module *m,
+static void put_module_cells(struct table *t, const struct mayfly_module *m,
 			     const struct module_frames *count, const struct output *o)
 {
-	char id[65] = "", path[TEXT_BYTES], text[TEXT_BYTES];
+	char id[65] = "";
 	size_t bytes = o->wide ? 32 : ID_DIGITS / 2;
 
 	for (size_t i = 0; i < m->build_id_length && i < bytes; i++)
 		snprintf(id + 2 * i, 3, "%02x", m->build_id[i]);
-	text_clean(path, sizeof(path), o->wide ? m->path : path_base(m->path));
-	if (!table_cell(t, path))
-		return false;
-	snprintf(text, sizeof(text), "%zu", count->frames);
-	if (!table_cell(t, text))
-		return false;
-	snprintf(text, sizeof(text), "%zu", count->named);
-	if (!table_cell(t, text) || !table_cell(t, *id ? id : "-"))
-		return false;
-	if (*m->problem)
-		return table_cell(t, text_clean(text, sizeof(text), m->problem));
-	return table_cell(t, count->named == count->frames ? "-"
-			     : count->named		   ? "not all functions have symbols"
-					    : "none of these functions has a symbol");
-}
-
-static bool put_module_rows(struct table *t, const struct output *o,
-			    const struct mayfly_trace *trace, const struct mayfly_info *info,
-			    const struct module_frames *count, bool all)
-{
-	for (size_t i = 0; i < info->modules; i++) {
-		const struct mayfly_module *m = mayfly_trace_module(trace, i);
-
-		if ((all || *m->problem || count[i].named < count[i].frames) &&
-		    !put_module_cells(t, m, &count[i], o))
-			return false;
-	}
-	return true;
+	table_row(t);
+	table_cell(COLUMN(t, "MODULE"), o->wide ? m->path : path_base(m->path));
+	table_format(COLUMN(t, "ADDRESSES", true, 2), "%zu", count->frames);
+	table_format(COLUMN(t, "NAMED", true, 2), "%zu", count->named);
+	table_cell(COLUMN(t, "BUILD-ID", false, 1, STYLE_DIM), *id ? id : "-");
+	COLUMN(t, "PROBLEM");
+	table_cell(t, *m->problem		      ? m->problem
+		      : count->named == count->frames ? "-"
+		      : count->named		      ? "not all functions have symbols"
+						      : "none of these functions has a symbol");
 }
 
 static void print_module_count(const struct output *o, const struct mayfly_trace *trace,
@@ -283,28 +265,26 @@ static void print_module_count(const struct output *o, const struct mayfly_trace
 static bool print_modules(const struct output *o, const struct mayfly_trace *trace,
 			  const struct mayfly_info *info, bool all)
 {
-	static const struct column columns[] = {{"MODULE", false, 0, STYLE_PLAIN, false},
-						{"ADDRESSES", true, 2, STYLE_PLAIN, false},
-						{"NAMED", true, 2, STYLE_PLAIN, false},
-						{"BUILD-ID", false, 1, STYLE_DIM, false},
-						{"PROBLEM", false, 0, STYLE_PLAIN, false}};
 	struct module_frames *count = count_module_frames(trace);
-	struct table *t = table_new(columns, 5);
-	bool done = count && t && put_module_rows(t, o, trace, info, count, all);
+	struct table *t;
 
-	if (done) {
-		print_module_count(o, trace, info, count);
-		print_overlap(o, trace, false);
-		print_notes(o, trace);
-		print_hints(o, trace);
-		if (table_rows(t)) {
-			putchar('\n');
-			done = table_print(t, o, 0);
-		}
+	if (!count)
+		return false;
+	t = table_new(o);
+	for (size_t i = 0; i < info->modules; i++) {
+		const struct mayfly_module *m = mayfly_trace_module(trace, i);
+
+		if (all || *m->problem || count[i].named < count[i].frames)
+			put_module_cells(t, m, &count[i], o);
 	}
-	table_free(t);
+	print_module_count(o, trace, info, count);
 	free(count);
-	return done;
+	print_overlap(o, trace, false);
+	print_notes(o, trace);
+	print_hints(o, trace);
+	if (table_rows(t))
+		putchar('\n');
+	return table_end(t, 0);
 }
 
 static int print_info(const struct output *o, const struct opened_trace *file,

@@ -43,45 +43,42 @@ struct listing {
 	const struct fleet_groups *groups;
 };
 
-static bool put_group(struct table *t, const void *context, size_t row)
+static void put_group(struct table *t, const void *context, size_t row)
 {
 	const struct listing *l = context;
 	const struct fleet_group *g = &l->groups->group[row];
-	char text[FIGURE_TEXT], within[FIGURE_TEXT + 8] = "";
+	char text[FIGURE_TEXT], until[32] = "";
 	time_t end = (time_t)(g->end_ns / 1000000000);
 	struct tm tm;
-	char until[32] = "";
 
-	if (!isnan(g->live_each_within))
-		snprintf(within, sizeof(within), "%s%s", l->out.utf8 ? "±" : "+-",
-			 text_bytes(text, sizeof(text), g->live_each_within));
 	if (gmtime_r(&end, &tm))
 		strftime(until, sizeof(until), "%Y-%m-%d %H:%M", &tm);
-	return table_cell(t, text_count(text, sizeof(text), g->processes)) &&
-	       table_cell(t, text_count(text, sizeof(text), g->hosts)) &&
-	       table_cell(t, text_bytes(text, sizeof(text), g->allocated_bytes)) &&
-	       table_cell(t, text_bytes(text, sizeof(text), g->live_bytes)) &&
-	       table_cell(t, text_bytes(text, sizeof(text), g->live_each)) &&
-	       table_cell(t, within) &&
-	       table_cell(t, g->rss_most_bytes
-				 ? text_bytes(text, sizeof(text), (double)g->rss_most_bytes)
-				 : "-") &&
-	       table_cell(t, until) && table_cell(t, *g->name ? g->name : "(none)");
+	table_count(COLUMN(t, "PROCESSES", true), g->processes);
+	table_count(COLUMN(t, "HOSTS", true, 2), g->hosts);
+	table_bytes(COLUMN(t, "ALLOCATED", true, 3), g->allocated_bytes);
+	table_bytes(COLUMN(t, "LIVE", true), g->live_bytes);
+	table_bytes(COLUMN(t, "LIVE EACH", true, 0, STYLE_BOLD), g->live_each);
+	COLUMN(t, "", .close = true);
+	if (isnan(g->live_each_within))
+		table_cell(t, "");
+	else
+		table_format(t, "%s%s", l->out.utf8 ? "±" : "+-",
+			     text_bytes(text, sizeof(text), g->live_each_within));
+	COLUMN(t, "MOST RSS", true, 1);
+	if (g->rss_most_bytes)
+		table_bytes(t, (double)g->rss_most_bytes);
+	else
+		table_cell(t, "-");
+	table_cell(COLUMN(t, "UNTIL (UTC)", false, 4, STYLE_DIM), until);
+	table_cell(COLUMN(t, "NAME"), *g->name ? g->name : "(none)");
 }
 
 static int print_groups(const struct fleet_groups *groups)
 {
-	static const struct column columns[] = {
-	    {"PROCESSES", true, 0, STYLE_PLAIN, false}, {"HOSTS", true, 2, STYLE_PLAIN, false},
-	    {"ALLOCATED", true, 3, STYLE_PLAIN, false}, {"LIVE", true, 0, STYLE_PLAIN, false},
-	    {"LIVE EACH", true, 0, STYLE_BOLD, false},	{"", false, 0, STYLE_PLAIN, true},
-	    {"MOST RSS", true, 1, STYLE_PLAIN, false},	{"UNTIL (UTC)", false, 4, STYLE_DIM, false},
-	    {"NAME", false, 0, STYLE_PLAIN, false}};
 	struct listing l = {.groups = groups};
 
 	output_detect(&l.out);
-	if (!table_print_rows(&l.out, columns, sizeof(columns) / sizeof(*columns), groups->count,
-			      put_group, &l))
+	if (!table_print_rows(&l.out, groups->count, put_group, &l))
 		return cli_error("out of memory");
 	return cli_finish();
 }

@@ -86,52 +86,45 @@ static char *text_curve(char *buffer, size_t size, const struct output *o,
 	return text_sparkline(buffer, size, o, value, columns);
 }
 
-static bool put_row(struct table *t, const struct heap_growth *g, const struct heap_view *view,
-		    const struct growth_row *row)
+static void put_row(struct table *t, const struct heap_growth *g, const struct heap_view *view,
+		    bool types, const struct growth_row *row)
 {
 	const struct heap_series *s = row->series;
-	char first[FIGURE_TEXT], last[FIGURE_TEXT], grown[FIGURE_TEXT + 1] = "";
 	char curve[CURVE_TEXT], words[2 * FIGURE_TEXT], bytes[FIGURE_TEXT];
 
+	table_row(t);
+	heap_put_name(COLUMN(t, types ? "TYPE OR SIZE" : "HELD BY"), view, s->name,
+		      HEAP_NAME_COLUMNS);
+	heap_put_name(COLUMN(t, "", false, 3, STYLE_DIM), view, s->where, WHERE_COLUMNS);
+	COLUMN(t, "GREW", true, 0, STYLE_MORE);
 	if (row->grown > 0)
-		text_format(grown, sizeof(grown), "+%s",
-			    text_bytes(bytes, sizeof(bytes), row->grown));
-	text_bytes(first, sizeof(first), (double)heap_series_at(s, 0).bytes);
-	text_bytes(last, sizeof(last), (double)row->last);
-	text_curve(curve, sizeof(curve), &view->out, g, s);
-	return heap_put_name(t, view, s->name, HEAP_NAME_COLUMNS) &&
-	       heap_put_name(t, view, s->where, WHERE_COLUMNS) && table_cell(t, grown) &&
-	       table_cell(t, first) && table_cell(t, last) && table_cell(t, curve) &&
-	       table_cell(t, text_words(words, sizeof(words), g, s));
+		table_format(t, "+%s", text_bytes(bytes, sizeof(bytes), row->grown));
+	else
+		table_cell(t, "");
+	table_bytes(COLUMN(t, "FROM", true, 2), (double)heap_series_at(s, 0).bytes);
+	table_bytes(COLUMN(t, "TO", true), (double)row->last);
+	table_cell(COLUMN(t, "", false, 1, STYLE_BAR),
+		   text_curve(curve, sizeof(curve), &view->out, g, s));
+	table_cell(COLUMN(t, "", false, 4, STYLE_DIM), text_words(words, sizeof(words), g, s));
 }
 
 static bool print_rows(const struct heap_growth *g, const struct heap_view *view, bool types,
 		       struct growth_row *row, size_t rows)
 {
-	const struct column columns[] = {
-	    {types ? "TYPE OR SIZE" : "HELD BY", false, 0, STYLE_PLAIN, false},
-	    {"", false, 3, STYLE_DIM, false},
-	    {"GREW", true, 0, STYLE_MORE, false},
-	    {"FROM", true, 2, STYLE_PLAIN, false},
-	    {"TO", true, 0, STYLE_PLAIN, false},
-	    {"", false, 1, STYLE_BAR, false},
-	    {"", false, 4, STYLE_DIM, false},
-	};
-	struct table *t = table_new(columns, sizeof(columns) / sizeof(*columns));
-	bool good = t != NULL;
+	struct table *t = table_new(&view->out);
+	bool any = false;
 
 	if (rows)
 		qsort(row, rows, sizeof(*row), compare_rows);
-	for (size_t i = 0; i < rows && i < view->top && good; i++)
-		if (g->moments == 1 || row[i].grown > 0)
-			good = put_row(t, g, view, &row[i]);
+	for (size_t i = 0; i < rows && i < view->top; i++)
+		if (g->moments == 1 || row[i].grown > 0) {
+			put_row(t, g, view, types, &row[i]);
+			any = true;
+		}
 	puts("");
-	if (good && table_rows(t))
-		good = table_print(t, &view->out, 2);
-	else if (good)
+	if (!any)
 		print_wrapped(&view->out, STYLE_PLAIN, 2, "No %s grew.", types ? "type" : "holder");
-	table_free(t);
-	return good;
+	return table_end(t, 2);
 }
 
 static bool print_series(const struct heap_growth *g, const struct heap_view *view, bool types)

@@ -4,11 +4,10 @@
 
 #include "answer/text_format.h"
 
-bool heap_put_name(struct table *t, const struct heap_view *view, const char *name, size_t columns)
+void heap_put_name(struct table *t, const struct heap_view *view, const char *name, size_t columns)
 {
 	char fitted[HEAP_NAME_TEXT];
 
-	if (view->out.wide)
-		return table_cell(t, text_clean(fitted, sizeof(fitted), name));
-	return table_cell(t, name_fit(fitted, sizeof(fitted), &view->out, name, columns));
+	table_cell(t, view->out.wide ? name
+				     : name_fit(fitted, sizeof(fitted), &view->out, name, columns));
 }

@@ -17,9 +17,9 @@ struct heap_view {
 	size_t top;
 };
 
-/* A cell with a name, cut to so many columns unless lines may be wide. False: out of memory. */
+/* A cell with a name, cut to so many columns unless lines may be wide. */
 #define HEAP_NAME_COLUMNS 34
-bool heap_put_name(struct table *t, const struct heap_view *view, const char *name, size_t columns);
+void heap_put_name(struct table *t, const struct heap_view *view, const char *name, size_t columns);
 
 int heap_print_text(const struct picture *p, const struct heap_view *view);
 int heap_print_json(const struct picture *p);

@@ -147,17 +147,16 @@ static void print_notes(const struct picture *p, const struct output *o)
 
 /* ---- tables ---- */
 
-static bool put_figures(struct table *t, const struct picture *p, const struct heap_total *total)
+static void put_figures(struct table *t, const char *title, int drop, const struct picture *p,
+			const struct heap_total *total)
 {
-	char bytes[FIGURE_TEXT], part[FIGURE_TEXT], blocks[FIGURE_TEXT];
-
-	text_bytes(bytes, sizeof(bytes), (double)total->bytes);
-	text_percent(part, sizeof(part), (double)total->bytes, (double)p->graph.all.bytes);
-	text_count(blocks, sizeof(blocks), (double)total->blocks);
-	return table_cell(t, bytes) && table_cell(t, part) && table_cell(t, blocks);
+	table_bytes(COLUMN(t, title, true), (double)total->bytes);
+	table_percent(COLUMN(t, "", true, drop, STYLE_PLAIN, true), (double)total->bytes,
+		      (double)p->graph.all.bytes);
+	table_count(COLUMN(t, "BLOCKS", true, 1), (double)total->blocks);
 }
 
-static bool put_row(struct table *t, const struct picture *p, const struct heap_view *view,
+static void put_row(struct table *t, const struct picture *p, const struct heap_view *view,
 		    const struct heap_row *row)
 {
 	char name[HEAP_NAME_TEXT], where[HEAP_NAME_TEXT] = "", through[4 * HEAP_NAME_TEXT];
@@ -165,45 +164,39 @@ static bool put_row(struct table *t, const struct picture *p, const struct heap_
 	heap_row_text(name, sizeof(name), p, row);
 	if (row->kind == HEAP_ROW_HOLDER)
 		holder_where(where, sizeof(where), &p->holders.holder[row->holder]);
-	return heap_put_name(t, view, name, HEAP_NAME_COLUMNS) &&
-	       heap_put_name(t, view, where, WHERE_COLUMNS) && put_figures(t, p, &row->total) &&
-	       table_cell(t, heap_through_text(through, sizeof(through), p, row));
+	table_row(t);
+	heap_put_name(COLUMN(t, "HELD BY"), view, name, HEAP_NAME_COLUMNS);
+	heap_put_name(COLUMN(t, "", false, 2, STYLE_DIM), view, where, WHERE_COLUMNS);
+	put_figures(t, "RETAINED", 3, p, &row->total);
+	table_cell(COLUMN(t, "THROUGH", false, 4, STYLE_DIM),
+		   heap_through_text(through, sizeof(through), p, row));
 }
 
 static bool print_holders(const struct picture *p, const struct heap_view *view,
 			  const struct heap_rows *rows)
 {
-	static const struct column columns[] = {
-	    {"HELD BY", false, 0, STYLE_PLAIN, false}, {"", false, 2, STYLE_DIM, false},
-	    {"RETAINED", true, 0, STYLE_PLAIN, false}, {"", true, 3, STYLE_PLAIN, true},
-	    {"BLOCKS", true, 1, STYLE_PLAIN, false},   {"THROUGH", false, 4, STYLE_DIM, false},
-	};
-	struct table *t = table_new(columns, sizeof(columns) / sizeof(*columns));
+	struct table *t = table_new(&view->out);
 	size_t shown = rows->count - 1 < view->top ? rows->count - 1 : view->top;
 	struct heap_total rest = {0};
-	bool good = t != NULL;
 
-	for (size_t i = 0; i < shown && good; i++)
-		good = put_row(t, p, view, &rows->row[i]);
+	for (size_t i = 0; i < shown; i++)
+		put_row(t, p, view, &rows->row[i]);
 	for (size_t i = shown; i + 1 < rows->count; i++) {
 		rest.bytes += rows->row[i].total.bytes;
 		rest.blocks += rows->row[i].total.blocks;
 	}
-	if (good && rest.blocks) {
-		char others[64];
-
-		text_format(others, sizeof(others), "%zu others", rows->count - 1 - shown);
-		good = table_cell(t, others) && table_cell(t, "") && put_figures(t, p, &rest) &&
-		       table_cell(t, "");
+	if (rest.blocks) {
+		table_row(t);
+		table_format(COLUMN(t, "HELD BY"), "%zu others", rows->count - 1 - shown);
+		table_cell(COLUMN(t, "", false, 2, STYLE_DIM), "");
+		put_figures(t, "RETAINED", 3, p, &rest);
+		table_cell(COLUMN(t, "THROUGH", false, 4, STYLE_DIM), "");
 	}
-	if (good)
-		good = put_row(t, p, view, &rows->row[rows->count - 1]);
-	good = good && table_print(t, &view->out, 2);
-	table_free(t);
-	return good;
+	put_row(t, p, view, &rows->row[rows->count - 1]);
+	return table_end(t, 2);
 }
 
-static bool put_kind(struct table *t, const struct picture *p, const struct heap_view *view,
+static void put_kind(struct table *t, const struct picture *p, const struct heap_view *view,
 		     const struct heap_kind_sum *sum)
 {
 	char name[HEAP_NAME_TEXT], lost[FIGURE_TEXT] = "", holder[HEAP_NAME_TEXT];
@@ -218,34 +211,25 @@ static bool put_kind(struct table *t, const struct picture *p, const struct heap
 		text_format(holder, sizeof(holder), "nothing");
 	else
 		holder_text(holder, sizeof(holder), &p->holders.holder[top]);
-	return heap_put_name(t, view, name, HEAP_NAME_COLUMNS) && put_figures(t, p, &sum->own) &&
-	       table_cell(t, lost) && table_cell(t, holder);
+	table_row(t);
+	heap_put_name(COLUMN(t, "TYPE OR SIZE"), view, name, HEAP_NAME_COLUMNS);
+	put_figures(t, "BYTES", 2, p, &sum->own);
+	table_cell(COLUMN(t, "LOST", true, 3), lost);
+	table_cell(COLUMN(t, "MOST HELD BY", false, 4, STYLE_DIM), holder);
 }
 
 static bool print_kinds(const struct picture *p, const struct heap_view *view)
 {
-	static const struct column columns[] = {
-	    {"TYPE OR SIZE", false, 0, STYLE_PLAIN, false},
-	    {"BYTES", true, 0, STYLE_PLAIN, false},
-	    {"", true, 2, STYLE_PLAIN, true},
-	    {"BLOCKS", true, 1, STYLE_PLAIN, false},
-	    {"LOST", true, 3, STYLE_PLAIN, false},
-	    {"MOST HELD BY", false, 4, STYLE_DIM, false},
-	};
-	struct table *t = table_new(columns, sizeof(columns) / sizeof(*columns));
+	struct table *t;
 	struct heap_kinds kinds;
-	bool good = t && heap_kinds_find(&p->graph, &kinds);
 
-	if (!good) {
-		table_free(t);
+	if (!heap_kinds_find(&p->graph, &kinds))
 		return false;
-	}
-	for (size_t i = 0; i < kinds.count && i < view->top && good; i++)
-		good = put_kind(t, p, view, &kinds.sum[i]);
-	good = good && table_print(t, &view->out, 2);
+	t = table_new(&view->out);
+	for (size_t i = 0; i < kinds.count && i < view->top; i++)
+		put_kind(t, p, view, &kinds.sum[i]);
 	heap_kinds_free(&kinds);
-	table_free(t);
-	return good;
+	return table_end(t, 2);
 }
 
 int heap_print_text(const struct picture *p, const struct heap_view *view)

@@ -24,49 +24,39 @@ struct heap_waste_sum heap_waste_all(const struct picture *p)
 	return sum;
 }
 
-static bool put_exact(struct table *t, const struct picture *p, const char *name, uint64_t bytes,
+static void put_exact(struct table *t, const struct picture *p, const char *name, uint64_t bytes,
 		      uint64_t blocks)
 {
-	char text[FIGURE_TEXT], part[FIGURE_TEXT], count[FIGURE_TEXT];
-
-	return table_cell(t, name) &&
-	       table_cell(t, text_bytes(text, sizeof(text), (double)bytes)) && table_cell(t, "") &&
-	       table_cell(t, text_percent(part, sizeof(part), (double)bytes,
-					  (double)p->graph.all.bytes)) &&
-	       table_cell(t, text_count(count, sizeof(count), (double)blocks));
+	table_row(t);
+	table_cell(COLUMN(t, "WASTE"), name);
+	table_bytes(COLUMN(t, "BYTES", true), (double)bytes);
+	table_cell(COLUMN(t, "", false, 0, STYLE_DIM, true), "");
+	table_percent(COLUMN(t, "", true, 0, STYLE_PLAIN, true), (double)bytes,
+		      (double)p->graph.all.bytes);
+	table_count(COLUMN(t, "BLOCKS", true), (double)blocks);
 }
 
-static bool put_copies(struct table *t, const struct picture *p, const struct output *o,
-		       const struct heap_waste_sum *all)
+static void put_copies(struct table *t, const struct picture *p, const struct heap_waste_sum *all)
 {
 	const struct mayfly_estimate e = heap_waste_copies(&p->graph.waste, all);
-	char text[FIGURE_TEXT], error[FIGURE_TEXT], part[FIGURE_TEXT], count[FIGURE_TEXT];
+	char count[FIGURE_TEXT];
 
-	return table_cell(t, "Copies of equal blocks") &&
-	       table_cell(t, text_figure_value(text, sizeof(text), &e.bytes, e.samples)) &&
-	       table_cell(t,
-			  text_figure_error(error, sizeof(error), o->utf8, &e.bytes, e.samples)) &&
-	       table_cell(t, text_percent(part, sizeof(part), e.bytes.estimate,
-					  (double)p->graph.all.bytes)) &&
-	       table_cell(t, text_count_value(count, sizeof(count), &e.blocks, e.samples));
+	table_row(t);
+	table_cell(t, "Copies of equal blocks");
+	table_figure(t, 0, &e.bytes, e.samples);
+	table_percent(t, e.bytes.estimate, (double)p->graph.all.bytes);
+	table_cell(t, text_count_value(count, sizeof(count), &e.blocks, e.samples));
 }
 
 static bool print_all(const struct picture *p, const struct output *o)
 {
-	static const struct column columns[] = {
-	    {"WASTE", false, 0, STYLE_PLAIN, false}, {"BYTES", true, 0, STYLE_PLAIN, false},
-	    {"", false, 0, STYLE_DIM, true},	     {"", true, 0, STYLE_PLAIN, true},
-	    {"BLOCKS", true, 0, STYLE_PLAIN, false},
-	};
 	const struct heap_waste_sum all = heap_waste_all(p);
-	struct table *t = table_new(columns, sizeof(columns) / sizeof(*columns));
-	bool good = t &&
-		    put_exact(t, p, "Zero from begin to end", all.zero_bytes, all.zero_blocks) &&
-		    put_exact(t, p, "Zero words at the end", all.end_bytes, all.end_blocks) &&
-		    put_copies(t, p, o, &all) && table_print(t, o, 2);
+	struct table *t = table_new(o);
 
-	table_free(t);
-	return good;
+	put_exact(t, p, "Zero from begin to end", all.zero_bytes, all.zero_blocks);
+	put_exact(t, p, "Zero words at the end", all.end_bytes, all.end_blocks);
+	put_copies(t, p, &all);
+	return table_end(t, 2);
 }
 
 /* ---- rows ---- */
@@ -85,19 +75,18 @@ static int compare_rows(const void *a, const void *b)
 	return (x < y) - (x > y);
 }
 
-static bool put_bytes(struct table *t, uint64_t bytes)
+static void put_bytes(struct table *t, uint64_t bytes)
 {
 	char text[FIGURE_TEXT];
 
-	return table_cell(t, bytes ? text_bytes(text, sizeof(text), (double)bytes) : "");
+	table_cell(t, bytes ? text_bytes(text, sizeof(text), (double)bytes) : "");
 }
 
-static bool put_row(struct table *t, const struct picture *p, const struct heap_view *view,
+static void put_row(struct table *t, const struct picture *p, const struct heap_view *view,
 		    const struct waste_row *row)
 {
 	const struct mayfly_estimate e = heap_waste_copies(&p->graph.waste, row->sum);
 	char name[HEAP_NAME_TEXT], where[HEAP_NAME_TEXT] = "";
-	char copies[FIGURE_TEXT] = "", error[FIGURE_TEXT] = "";
 
 	if (row->holder)
 		heap_row_text(name, sizeof(name), p, row->holder);
@@ -105,41 +94,34 @@ static bool put_row(struct table *t, const struct picture *p, const struct heap_
 		heap_kind_text(name, sizeof(name), p, row->kind, NULL);
 	if (row->holder && row->holder->kind == HEAP_ROW_HOLDER)
 		holder_where(where, sizeof(where), &p->holders.holder[row->holder->holder]);
+	table_row(t);
+	heap_put_name(COLUMN(t, view->by == HEAP_BY_TYPE ? "TYPE OR SIZE" : "HELD BY"), view, name,
+		      HEAP_NAME_COLUMNS);
+	put_bytes(COLUMN(t, "ALL ZERO", true), row->sum->zero_bytes);
+	put_bytes(COLUMN(t, "ZERO AT THE END", true), row->sum->end_bytes);
+	COLUMN(t, "COPIES", true);
 	if (e.bytes.high > 0) {
-		text_figure_value(copies, sizeof(copies), &e.bytes, e.samples);
-		text_figure_error(error, sizeof(error), view->out.utf8, &e.bytes, e.samples);
+		table_figure(t, 0, &e.bytes, e.samples);
+	} else {
+		table_cell(t, "");
+		table_cell(COLUMN(t, "", false, 0, STYLE_DIM, true), "");
 	}
-	return heap_put_name(t, view, name, HEAP_NAME_COLUMNS) &&
-	       put_bytes(t, row->sum->zero_bytes) && put_bytes(t, row->sum->end_bytes) &&
-	       table_cell(t, copies) && table_cell(t, error) &&
-	       heap_put_name(t, view, where, HEAP_NAME_COLUMNS);
+	heap_put_name(COLUMN(t, "", false, 1, STYLE_DIM), view, where, HEAP_NAME_COLUMNS);
 }
 
 static bool print_rows(const struct picture *p, const struct heap_view *view, struct waste_row *row,
 		       size_t rows)
 {
-	const struct column columns[] = {
-	    {view->by == HEAP_BY_TYPE ? "TYPE OR SIZE" : "HELD BY", false, 0, STYLE_PLAIN, false},
-	    {"ALL ZERO", true, 0, STYLE_PLAIN, false},
-	    {"ZERO AT THE END", true, 0, STYLE_PLAIN, false},
-	    {"COPIES", true, 0, STYLE_PLAIN, false},
-	    {"", false, 0, STYLE_DIM, true},
-	    {"", false, 1, STYLE_DIM, false},
-	};
-	struct table *t = table_new(columns, sizeof(columns) / sizeof(*columns));
-	bool good = t != NULL;
+	struct table *t = table_new(&view->out);
 
 	if (rows)
 		qsort(row, rows, sizeof(*row), compare_rows);
-	for (size_t i = 0; i < rows && i < view->top && good; i++)
+	for (size_t i = 0; i < rows && i < view->top; i++)
 		if (heap_waste_weight(row[i].sum) > 0)
-			good = put_row(t, p, view, &row[i]);
-	if (good && table_rows(t)) {
+			put_row(t, p, view, &row[i]);
+	if (table_rows(t))
 		puts("");
-		good = table_print(t, &view->out, 2);
-	}
-	table_free(t);
-	return good;
+	return table_end(t, 2);
 }
 
 static bool print_kinds(const struct picture *p, const struct heap_view *view)

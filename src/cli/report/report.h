@@ -150,25 +150,22 @@ void report_full_key(char *buffer, size_t size, const struct report *r,
 		     const struct mayfly_row *row, bool others);
 /* "Live at the peak (1.82 s)", with the window. */
 void report_metric_text(char *buffer, size_t size, const struct report *r, int64_t time_ns);
-/* Cells. Value and error; these and the percentage; the source line in at most `columns`;
- * report_full_key(). */
-bool report_put_figure(struct table *t, const struct report *r, const struct mayfly_estimate *e);
-bool report_put_estimate(struct table *t, const struct report *r, const struct mayfly_estimate *e,
-			 const struct mayfly_estimate *whole);
-bool report_put_location(struct table *t, const struct report *r, const struct mayfly_row *row,
+/* Cells. Value and error, in the column `first` and one like it, and percentage, in one with this
+ * `drop`; the source line in at most `columns`; report_full_key(). */
+void report_put_estimate(struct table *t, const struct column *first, int drop,
+			 const struct mayfly_estimate *e, const struct mayfly_estimate *whole);
+void report_put_location(struct table *t, const struct report *r, const struct mayfly_row *row,
 			 size_t columns);
-bool report_put_key(struct table *t, const struct report *r, const struct mayfly_row *row,
+void report_put_key(struct table *t, const struct report *r, const struct mayfly_row *row,
 		    bool others);
 
 /* A table of rows by key, with columns of its own before the key, which is the last column. */
 struct keyed_rows {
-	struct column *column; /* the last one is filled in */
-	size_t columns;
 	const struct mayfly_row *row; /* [rows], the last one: all others */
 	size_t rows;
 	const void *answer;
 	/* Adds the cells before the key. */
-	bool (*put)(struct table *t, const struct report *r, const void *answer, size_t row);
+	void (*put)(struct table *t, const struct report *r, const void *answer, size_t row);
 	/* Whether there is something to show; NULL: when its figure is above 0. */
 	bool (*has)(const void *answer, size_t row);
 };

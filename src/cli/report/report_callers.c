@@ -13,15 +13,16 @@ struct around_table {
 	const struct mayfly_estimate *whole;
 };
 
-static bool put_around_row(struct table *t, const void *context, size_t number)
+static void put_around_row(struct table *t, const void *context, size_t number)
 {
 	const struct around_table *a = context;
 	const struct mayfly_row *row = &a->row[number];
 	char name[NAME_BYTES];
 
-	return report_put_estimate(t, a->r, &row->total, a->whole) &&
-	       report_put_figure(t, a->r, &row->self) &&
-	       table_cell(t, row_name(name, sizeof(name), row));
+	report_put_estimate(t, &(struct column){"TOTAL", true}, 1, &row->total, a->whole);
+	table_figure(COLUMN(t, "SELF", true, 2), 2, &row->self.bytes, row->self.samples);
+	table_cell(COLUMN(t, a->r->view == VIEW_CALLERS ? "CALLER" : "CALLEE"),
+		   row_name(name, sizeof(name), row));
 }
 
 static bool print_around(const struct report *r, const struct calls_around *c)
@@ -30,19 +31,10 @@ static bool print_around(const struct report *r, const struct calls_around *c)
 	size_t rows = callers ? c->callers : c->callees;
 	size_t shown = r->top && r->top < rows ? r->top : rows;
 	const struct around_table table = {r, callers ? c->caller : c->callee, &c->function.total};
-	const struct column columns[] = {
-	    {"TOTAL", true, 0, STYLE_PLAIN, false},
-	    {"", false, 0, STYLE_DIM, true},
-	    {"%", true, 1, STYLE_PLAIN, false},
-	    {"SELF", true, 2, STYLE_PLAIN, false},
-	    {"", false, 2, STYLE_DIM, true},
-	    {callers ? "CALLER" : "CALLEE", false, 0, STYLE_PLAIN, false},
-	};
 
 	if (!rows)
 		puts(callers ? "  Nothing calls it." : "  It calls nothing that allocates.");
-	if (!table_print_rows(&r->out, columns, sizeof(columns) / sizeof(columns[0]), shown,
-			      put_around_row, &table))
+	if (!table_print_rows(&r->out, shown, put_around_row, &table))
 		return false;
 	if (shown < rows)
 		print_wrapped(&r->out, STYLE_DIM, 2, "  %zu more (--top 0 shows all)",

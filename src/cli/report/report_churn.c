@@ -22,34 +22,18 @@ static char *text_churn(char *buffer, size_t size, double churn)
 	return buffer;
 }
 
-static bool put_churn_cells(struct table *t, const struct report *r, const void *answer, size_t row)
+static void put_churn_cells(struct table *t, const struct report *r, const void *answer, size_t row)
 {
 	const struct mayfly_churn *c = answer;
 	const struct mayfly_estimate *e = sorted_by(&r->q.query, &c->row[row]);
 	double bytes = e->bytes.estimate, live = c->mean_live[row];
 	char text[FIGURE_TEXT];
 
-	if (!report_put_estimate(t, r, e, &c->total) ||
-	    !table_cell(t, text_bytes(text, sizeof(text), live)) ||
-	    !table_cell(t, text_churn(text, sizeof(text), churn_rate(bytes, live))))
-		return false;
-	text_duration(text, sizeof(text), churn_lifetime(c, bytes, live));
-	return table_cell(t, text);
-}
-
-static bool print_churn_rows(const struct report *r, const struct mayfly_churn *c)
-{
-	struct column columns[] = {{"ALLOCATED", true, 0, STYLE_PLAIN, false},
-				   {"", false, 0, STYLE_DIM, true},
-				   {"%", true, 1, STYLE_PLAIN, false},
-				   {"MEAN LIVE", true, 0, STYLE_PLAIN, false},
-				   {"CHURN", true, 0, STYLE_BOLD, false},
-				   {"LIFETIME", true, 2, STYLE_PLAIN, false},
-				   {0}};
-
-	return report_print_rows(r,
-				 &(struct keyed_rows){columns, sizeof(columns) / sizeof(*columns),
-						      c->row, c->rows, c, put_churn_cells, NULL});
+	report_put_estimate(t, &(struct column){"ALLOCATED", true}, 1, e, &c->total);
+	table_bytes(COLUMN(t, "MEAN LIVE", true), live);
+	table_cell(COLUMN(t, "CHURN", true, 0, STYLE_BOLD),
+		   text_churn(text, sizeof(text), churn_rate(bytes, live)));
+	table_duration(COLUMN(t, "LIFETIME", true, 2), churn_lifetime(c, bytes, live));
 }
 
 static int print_churn(const struct report *r, const struct mayfly_churn *c)
@@ -72,7 +56,7 @@ static int print_churn(const struct report *r, const struct mayfly_churn *c)
 	print_wrapped(&r->out, STYLE_DIM, 2,
 		      "CHURN: bytes allocated for each byte that is live on average; LIFETIME: how "
 		      "long a byte lives, on average");
-	if (!print_churn_rows(r, c))
+	if (!report_print_rows(r, &(struct keyed_rows){c->row, c->rows, c, put_churn_cells, NULL}))
 		return cli_error("out of memory");
 	report_print_legend(r);
 	return cli_finish();

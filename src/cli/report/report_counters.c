@@ -11,11 +11,13 @@
 
 #include "answer/trace_facts.h"
 
-static bool put_instant_cells(struct table *t, const struct event_view *v,
+static void put_instant_cells(struct table *t, const struct event_view *v,
 			      const struct mayfly_track_sum *sum)
 {
-	return put_event_count(t, sum->count) && put_event_time(t, (double)sum->first_ns) &&
-	       put_event_time(t, (double)sum->last_ns) && put_event_type(t, v, sum->type);
+	put_event_count(COLUMN(t, "COUNT", true), sum->count);
+	table_duration(COLUMN(t, "FIRST", true, 1), (double)sum->first_ns);
+	table_duration(COLUMN(t, "LAST", true, 2), (double)sum->last_ns);
+	put_event_type(t, v, "INSTANT", sum->type);
 }
 
 /* A sum is meaningful if values belong to events, as in an eventlog, and not to moments. */
@@ -24,78 +26,59 @@ static bool has_sums(const struct event_view *v)
 	return trace_has_no_blocks(v->r->file.info);
 }
 
-static bool put_counter_cells(struct table *t, const struct event_view *v,
+static void put_counter_cells(struct table *t, const struct event_view *v,
 			      const struct mayfly_track_sum *sum)
 {
+	static const struct column columns[] = {
+	    {"MIN", true, 2}, {"MEAN", true}, {"MAX", true}, {"LAST", true, 1}, {"SUM", true, 4}};
 	const double values[] = {sum->min, sum->mean, sum->max, sum->last, sum->total};
 	const char *unit = event_type(v, sum->type)->unit;
 	char text[FIGURE_TEXT];
 
-	if (!put_event_count(t, sum->count))
-		return false;
+	put_event_count(COLUMN(t, "VALUES", true), sum->count);
 	for (size_t i = 0; i < (has_sums(v) ? 5u : 4u); i++)
-		if (!table_cell(t, track_number(text, sizeof(text), unit, values[i])))
-			return false;
-	return put_event_type(t, v, sum->type);
+		table_cell(table_column(t, &columns[i]),
+			   track_number(text, sizeof(text), unit, values[i]));
+	put_event_type(t, v, "COUNTER", sum->type);
 }
 
-static bool print_sums(const struct event_view *v, enum event_section section,
-		       const struct column *columns, size_t count,
-		       bool (*put)(struct table *, const struct event_view *,
+static bool print_sums(struct event_view *v, enum event_section section,
+		       void (*put)(struct table *, const struct event_view *,
 				   const struct mayfly_track_sum *))
 {
-	struct table *t = table_new(columns, count);
+	const struct mayfly_track_sums *sums = v->rows.sums;
+	struct table *t = table_new(&v->r->out);
 	size_t rows = 0;
-	bool done = t != NULL;
+	bool done;
 
-	for (size_t i = 0; done && i < v->rows.sums->rows; i++) {
-		if (event_section(event_type(v, v->rows.sums->row[i].type)) != section)
-			continue;
-		if (rows++ < events_shown(v, SIZE_MAX))
-			done = put(t, v, &v->rows.sums->row[i]);
-	}
-	if (done && rows) {
-		events_print_section(v, section == SECTION_INSTANTS ? "Instants" : "Counters");
-		done = table_print(t, &v->r->out, 0);
-		events_print_more(v, rows);
-	}
-	table_free(t);
-	return done;
-}
-
-static void find_categories(struct event_view *v, enum event_section section)
-{
 	v->categories = false;
-	for (size_t i = 0; i < v->rows.sums->rows; i++)
-		if (event_section(event_type(v, v->rows.sums->row[i].type)) == section)
-			v->categories |= *event_type(v, v->rows.sums->row[i].type)->category != 0;
+	for (size_t i = 0; i < sums->rows; i++)
+		if (event_section(event_type(v, sums->row[i].type)) == section)
+			v->categories |= *event_type(v, sums->row[i].type)->category != 0;
+	for (size_t i = 0; i < sums->rows; i++) {
+		if (event_section(event_type(v, sums->row[i].type)) != section)
+			continue;
+		if (rows++ < events_shown(v, SIZE_MAX)) {
+			table_row(t);
+			put(t, v, &sums->row[i]);
+		}
+	}
+	if (table_rows(t))
+		events_print_section(v, section == SECTION_INSTANTS ? "Instants" : "Counters");
+	done = table_end(t, 0);
+	if (done)
+		events_print_more(v, rows);
+	return done;
 }
 
 bool print_instants(struct event_view *v)
 {
-	struct column c[EVENT_COLUMNS] = {
-	    {"COUNT", true, 0, STYLE_PLAIN, false},
-	    {"FIRST", true, 1, STYLE_PLAIN, false},
-	    {"LAST", true, 2, STYLE_PLAIN, false},
-	};
-
-	find_categories(v, SECTION_INSTANTS);
-	return print_sums(v, SECTION_INSTANTS, c, add_type_columns(v, c, 3, "INSTANT"),
-			  put_instant_cells);
+	return print_sums(v, SECTION_INSTANTS, put_instant_cells);
 }
 
 bool print_counters(struct event_view *v)
 {
-	struct column c[EVENT_COLUMNS] = {
-	    {"VALUES", true, 0, STYLE_PLAIN, false}, {"MIN", true, 2, STYLE_PLAIN, false},
-	    {"MEAN", true, 0, STYLE_PLAIN, false},   {"MAX", true, 0, STYLE_PLAIN, false},
-	    {"LAST", true, 1, STYLE_PLAIN, false},   {"SUM", true, 4, STYLE_PLAIN, false},
-	};
-
-	find_categories(v, SECTION_COUNTERS);
-	return print_sums(v, SECTION_COUNTERS, c,
-			  add_type_columns(v, c, has_sums(v) ? 6 : 5, "COUNTER"),
-			  put_counter_cells);
+	return print_sums(v, SECTION_COUNTERS, put_counter_cells);
 }
 
 /* The names of buckets sort by size. */
@@ -116,36 +99,30 @@ struct buckets {
 	double most, whole;
 };
 
-static bool put_bucket_cells(struct table *t, const void *context, size_t i)
+static void put_bucket_cells(struct table *t, const void *context, size_t i)
 {
 	const struct buckets *b = context;
 	double total = b->sum[i]->total;
 	const char *name = event_type(b->v, b->sum[i]->type)->name + strlen("alloc ");
 	char text[FIGURE_TEXT], bar[256];
 
-	text_count(text, sizeof(text), total);
-	if (!table_cell(t, total > 0 ? text : "0") ||
-	    !table_cell(t, text_percent(text, sizeof(text), total, b->whole)) ||
-	    !table_cell(t, text_bar(bar, sizeof(bar), &b->v->r->out, total, b->most, BUCKET_BAR)))
-		return false;
-	text_clean(text, sizeof(text), *name == '0' && name[1] ? name + 1 : name);
-	return table_cell(t, text);
+	table_cell(COLUMN(t, "BLOCKS", true),
+		   total > 0 ? text_count(text, sizeof(text), total) : "0");
+	table_percent(COLUMN(t, "%", true), total, b->whole);
+	table_cell(COLUMN(t, "", false, 1, STYLE_BAR),
+		   text_bar(bar, sizeof(bar), &b->v->r->out, total, b->most, BUCKET_BAR));
+	table_cell(COLUMN(t, "WORDS"), *name == '0' && name[1] ? name + 1 : name);
 }
 
 static bool print_bucket_table(struct buckets *b)
 {
-	static const struct column columns[] = {{"BLOCKS", true, 0, STYLE_PLAIN, false},
-						{"%", true, 0, STYLE_PLAIN, false},
-						{"", false, 1, STYLE_BAR, false},
-						{"WORDS", false, 0, STYLE_PLAIN, false}};
-
 	for (size_t i = 0; i < b->count; i++) {
 		b->most = fmax(b->most, b->sum[i]->total);
 		b->whole += b->sum[i]->total;
 	}
 	events_print_section(b->v,
 			     "Blocks allocated in OCaml's major heap, promoted ones too, by size");
-	return table_print_rows(&b->v->r->out, columns, 4, b->count, put_bucket_cells, b);
+	return table_print_rows(&b->v->r->out, b->count, put_bucket_cells, b);
 }
 
 bool print_buckets(const struct event_view *v)
@@ -167,27 +144,25 @@ bool print_buckets(const struct event_view *v)
 	return done;
 }
 
-static bool put_thread_cells(struct table *t, const void *view, size_t i)
+static void put_thread_cells(struct table *t, const void *view, size_t i)
 {
 	const struct event_view *v = view;
 	const struct mayfly_thread_cpu *cpu = &v->rows.sums->thread[i];
-	char name[NAME_BYTES], clean[NAME_BYTES];
+	char name[NAME_BYTES];
 
-	thread_name(name, sizeof(name), v->rows.trace, cpu->thread);
-	text_clean(clean, sizeof(clean), name);
-	return put_event_time(t, (double)cpu->cpu_ns) && table_cell(t, clean);
+	table_duration(COLUMN(t, "CPU TIME", true), (double)cpu->cpu_ns);
+	table_cell(COLUMN(t, "THREAD"),
+		   thread_name(name, sizeof(name), v->rows.trace, cpu->thread));
 }
 
 bool print_cpu_by_thread(const struct event_view *v)
 {
-	static const struct column columns[] = {{"CPU TIME", true, 0, STYLE_PLAIN, false},
-						{"THREAD", false, 0, STYLE_PLAIN, false}};
 	size_t rows = v->rows.sums->threads;
 
 	if (!rows)
 		return true;
 	events_print_section(v, "CPU time by thread, as last seen");
-	if (!table_print_rows(&v->r->out, columns, 2, events_shown(v, rows), put_thread_cells, v))
+	if (!table_print_rows(&v->r->out, events_shown(v, rows), put_thread_cells, v))
 		return false;
 	events_print_more(v, rows);
 	return true;

@@ -22,41 +22,22 @@ void events_print_more(const struct event_view *v, size_t rows)
 			      rows - events_shown(v, rows));
 }
 
-bool put_event_time(struct table *t, double ns)
+void put_event_count(struct table *t, uint64_t count)
 {
-	char text[FIGURE_TEXT];
-
-	return table_cell(t, text_duration(text, sizeof(text), ns));
-}
-
-bool put_event_count(struct table *t, uint64_t count)
-{
-	char text[FIGURE_TEXT];
-
 	if (count < 100000)
-		snprintf(text, sizeof(text), "%" PRIu64, count);
+		table_format(t, "%" PRIu64, count);
 	else
-		text_count(text, sizeof(text), (double)count);
-	return table_cell(t, text);
+		table_count(t, (double)count);
 }
 
-bool put_event_type(struct table *t, const struct event_view *v, uint32_t index)
+void put_event_type(struct table *t, const struct event_view *v, const char *title, uint32_t index)
 {
 	const struct mayfly_track_type *type = event_type(v, index);
-	char name[NAME_BYTES], category[NAME_BYTES];
+	char name[NAME_BYTES];
 
-	text_clean(category, sizeof(category), type->category);
-	if (v->categories && !table_cell(t, category))
-		return false;
-	return table_cell(t, track_type_name(name, sizeof(name), type));
-}
-
-size_t add_type_columns(const struct event_view *v, struct column *c, size_t n, const char *title)
-{
 	if (v->categories)
-		c[n++] = (struct column){"CATEGORY", false, 3, STYLE_DIM, false};
-	c[n++] = (struct column){title, false, 0, STYLE_PLAIN, false};
-	return n;
+		table_cell(COLUMN(t, "CATEGORY", false, 3, STYLE_DIM), type->category);
+	table_cell(COLUMN(t, title), track_type_name(name, sizeof(name), type));
 }
 
 void events_print_section(const struct event_view *v, const char *title)

@@ -24,14 +24,10 @@ char *event_window_text(char *buffer, size_t size, const struct report *r);
 /* What the counts lack, beside them: "; 7 events could not be recorded", or "". more: " more" */
 char *event_losses_text(char *buffer, size_t size, const struct event_view *v, const char *more);
 
-/* Cells. False: out of memory. */
-bool put_event_time(struct table *t, double ns);
-bool put_event_count(struct table *t, uint64_t count); /* as it is, while it is short */
-bool put_event_type(struct table *t, const struct event_view *v, uint32_t index); /* the last two */
-
-#define EVENT_COLUMNS 16 /* the most that a table has */
-/* Adds the columns of put_event_type() to n others; returns the number of all. */
-size_t add_type_columns(const struct event_view *v, struct column *c, size_t n, const char *title);
+/* Cells. */
+void put_event_count(struct table *t, uint64_t count); /* as it is, while it is short */
+/* The last one or two, with this title. */
+void put_event_type(struct table *t, const struct event_view *v, const char *title, uint32_t index);
 
 /* ---- the tables; false: out of memory ---- */
 

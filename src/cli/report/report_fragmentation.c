@@ -41,32 +41,26 @@ struct holder_table {
 	const struct page_holder *row;
 };
 
-static bool put_holder_cells(struct table *t, const void *context, size_t i)
+static void put_holder_cells(struct table *t, const void *context, size_t i)
 {
 	const struct holder_table *c = context;
 	const struct page_holder *row = &c->row[i];
 	char text[NAME_BYTES];
 
-	return table_cell(t, text_bytes(text, sizeof(text),
-					page_waste(row) > 0 ? (double)page_waste(row) : 0)) &&
-	       table_cell(t, text_bytes(text, sizeof(text), (double)row->held)) &&
-	       table_cell(t, text_bytes(text, sizeof(text), (double)row->bytes)) &&
-	       table_cell(
-		   t, text_percent(text, sizeof(text), (double)row->bytes, (double)row->held)) &&
-	       table_cell(t, text_count(text, sizeof(text), (double)row->blocks)) &&
-	       table_cell(t, holder_text(text, sizeof(text), c->r, row));
+	table_bytes(COLUMN(t, "EMPTY", true), page_waste(row) > 0 ? (double)page_waste(row) : 0);
+	table_bytes(COLUMN(t, "HELD", true), (double)row->held);
+	table_bytes(COLUMN(t, "LIVE", true), (double)row->bytes);
+	table_percent(COLUMN(t, "FILLED", true, 0, STYLE_DIM), (double)row->bytes,
+		      (double)row->held);
+	table_count(COLUMN(t, "BLOCKS", true, 1), (double)row->blocks);
+	table_cell(COLUMN(t, "PLACE"), holder_text(text, sizeof(text), c->r, row));
 }
 
 static bool print_holders(const struct report *r, const struct page_holder *row, size_t rows)
 {
-	static const struct column columns[] = {
-	    {"EMPTY", true, 0, STYLE_PLAIN, false},  {"HELD", true, 0, STYLE_PLAIN, false},
-	    {"LIVE", true, 0, STYLE_PLAIN, false},   {"FILLED", true, 0, STYLE_DIM, false},
-	    {"BLOCKS", true, 1, STYLE_PLAIN, false}, {"PLACE", false, 0, STYLE_PLAIN, false}};
 	size_t shown = r->top && r->top < rows ? r->top : rows;
 
-	if (!table_print_rows(&r->out, columns, 6, shown, put_holder_cells,
-			      &(struct holder_table){r, row}))
+	if (!table_print_rows(&r->out, shown, put_holder_cells, &(struct holder_table){r, row}))
 		return false;
 	if (shown < rows)
 		printf("  %zu other place%s hold fewer empty bytes (--top 0 shows them)\n",

@@ -68,7 +68,7 @@ static void text_mostly(char *buffer, size_t size, const struct report *r,
 		    text_percent(percent, sizeof(percent), bytes[most], whole));
 }
 
-static bool put_bars(struct table *t, const struct report *r, const double *value, size_t count)
+static void put_bars(struct table *t, const struct report *r, const double *value, size_t count)
 {
 	char text[MOST_CLASSES * 4 + 1];
 
@@ -76,10 +76,10 @@ static bool put_bars(struct table *t, const struct report *r, const double *valu
 		text_sparkline(text, sizeof(text), &r->out, value, count);
 	else
 		ascii_bars(text, sizeof(text), value, count);
-	return table_cell(t, text);
+	table_cell(t, text);
 }
 
-static bool put_histogram_cells(struct table *t, const struct report *r, const void *answer,
+static void put_histogram_cells(struct table *t, const struct report *r, const void *answer,
 				size_t row)
 {
 	const struct mayfly_histogram *h = answer;
@@ -88,27 +88,13 @@ static bool put_histogram_cells(struct table *t, const struct report *r, const v
 
 	class_values(h, row, false, bytes);
 	class_values(h, row, true, blocks);
-	if (!report_put_estimate(t, r, sorted_by(&r->q.query, &h->row[row]), &h->total) ||
-	    !put_bars(t, r, bytes, h->classes) || !put_bars(t, r, blocks, h->classes))
-		return false;
+	report_put_estimate(
+	    t, &(struct column){r->q.query.sort == MAYFLY_SORT_TOTAL ? "TOTAL" : "BYTES", true}, 1,
+	    sorted_by(&r->q.query, &h->row[row]), &h->total);
+	put_bars(COLUMN(t, "BYTES", false, 0, STYLE_BAR), r, bytes, h->classes);
+	put_bars(COLUMN(t, "BLOCKS", false, 3, STYLE_BAR), r, blocks, h->classes);
 	text_mostly(text, sizeof(text), r, h, bytes);
-	return table_cell(t, text);
-}
-
-static bool print_histogram_rows(const struct report *r, const struct mayfly_histogram *h)
-{
-	struct column columns[] = {
-	    {r->q.query.sort == MAYFLY_SORT_TOTAL ? "TOTAL" : "BYTES", true, 0, STYLE_PLAIN, false},
-	    {"", false, 0, STYLE_DIM, true},
-	    {"%", true, 1, STYLE_PLAIN, false},
-	    {"BYTES", false, 0, STYLE_BAR, false},
-	    {"BLOCKS", false, 3, STYLE_BAR, false},
-	    {"MOST BYTES", false, 2, STYLE_PLAIN, false},
-	    {0}};
-
-	return report_print_rows(r, &(struct keyed_rows){columns,
-							 sizeof(columns) / sizeof(*columns), h->row,
-							 h->rows, h, put_histogram_cells, NULL});
+	table_cell(COLUMN(t, "MOST BYTES", false, 2), text);
 }
 
 /* Explains the columns of the bars. */
@@ -146,7 +132,8 @@ static int print_histogram(const struct report *r, const struct mayfly_histogram
 		return cli_finish();
 	}
 	print_scale(r, h);
-	if (!print_histogram_rows(r, h))
+	if (!report_print_rows(r,
+			       &(struct keyed_rows){h->row, h->rows, h, put_histogram_cells, NULL}))
 		return cli_error("out of memory");
 	report_print_legend(r);
 	return cli_finish();

@@ -278,22 +278,22 @@ static char *short_ending(char *buffer, size_t size, const struct process *p)
 	return text_format(buffer, size, "-");
 }
 
-static bool put_estimate(struct table *t, bool absent, const struct mayfly_estimate *e)
+static void put_estimate(struct table *t, bool absent, const struct mayfly_estimate *e)
 {
 	char text[FIGURE_TEXT];
 
-	return table_cell(t, absent ? "-"
-				    : text_figure_value(text, sizeof(text), &e->bytes, e->samples));
+	table_cell(t, absent ? "-" : text_figure_value(text, sizeof(text), &e->bytes, e->samples));
 }
 
-static bool put_number(struct table *t, uint32_t number)
+static void put_number(struct table *t, uint32_t number)
 {
-	char text[FIGURE_TEXT];
-
-	return table_cell(t, number ? text_format(text, sizeof(text), "%" PRIu32, number) : "-");
+	if (number)
+		table_format(t, "%" PRIu32, number);
+	else
+		table_cell(t, "-");
 }
 
-static bool put_process(struct table *t, const void *context, size_t row)
+static void put_process(struct table *t, const void *context, size_t row)
 {
 	const struct many *m = context;
 	const struct process *p = &m->process[row];
@@ -305,15 +305,20 @@ static bool put_process(struct table *t, const void *context, size_t row)
 	if (!o->wide)
 		room = o->width > OTHER_COLUMNS + LEAST_COMMAND ? (size_t)o->width - OTHER_COLUMNS
 								: LEAST_COMMAND;
-	return put_estimate(t, p->absent & MAYFLY_ABSENT_PEAK, &p->summary.peak) &&
-	       put_estimate(t, p->absent & MAYFLY_ABSENT_LIVE, &p->summary.live_at_end) &&
-	       put_estimate(t, p->absent & MAYFLY_ABSENT_ALLOCATED, &p->summary.allocated) &&
-	       table_cell(t, p->absent & MAYFLY_ABSENT_TIMES
-				 ? "-"
-				 : text_duration(text, sizeof(text), (double)p->duration_ns)) &&
-	       put_number(t, p->pid) && put_number(t, p->parent_pid) &&
-	       table_cell(t, short_ending(text, sizeof(text), p)) &&
-	       table_cell(t, line_fit(text, sizeof(text), o, name, room));
+	put_estimate(COLUMN(t, "PEAK", true), p->absent & MAYFLY_ABSENT_PEAK, &p->summary.peak);
+	put_estimate(COLUMN(t, "LIVE AT END", true), p->absent & MAYFLY_ABSENT_LIVE,
+		     &p->summary.live_at_end);
+	put_estimate(COLUMN(t, "ALLOCATED", true), p->absent & MAYFLY_ABSENT_ALLOCATED,
+		     &p->summary.allocated);
+	COLUMN(t, "TIME", true, 2);
+	if (p->absent & MAYFLY_ABSENT_TIMES)
+		table_cell(t, "-");
+	else
+		table_duration(t, (double)p->duration_ns);
+	put_number(COLUMN(t, "PID", true), p->pid);
+	put_number(COLUMN(t, "PARENT", true, 3), p->parent_pid);
+	table_cell(COLUMN(t, "ENDED BY", false, 1), short_ending(text, sizeof(text), p));
+	table_cell(COLUMN(t, "COMMAND"), line_fit(text, sizeof(text), o, name, room));
 }
 
 static size_t rows_shown(const struct many *m)
@@ -339,17 +344,11 @@ static void print_sum(const struct many *m, const char *name, const struct mayfl
 
 static int print_text(const struct many *m)
 {
-	static const struct column columns[] = {
-	    {"PEAK", .right = true},	  {"LIVE AT END", .right = true},
-	    {"ALLOCATED", .right = true}, {"TIME", .right = true, .drop = 2},
-	    {"PID", .right = true},	  {"PARENT", .right = true, .drop = 3},
-	    {"ENDED BY", .drop = 1},	  {"COMMAND"},
-	};
 	const struct output *o = &m->report->out;
 	size_t rows = rows_shown(m);
 	char unread[64] = "";
 
-	if (!table_print_rows(o, columns, sizeof(columns) / sizeof(*columns), rows, put_process, m))
+	if (!table_print_rows(o, rows, put_process, m))
 		return cli_error("out of memory");
 	if (rows < m->count)
 		printf("(%zu more; --top 0 shows all)\n", m->count - rows);

@@ -14,7 +14,7 @@ struct pauses {
 	size_t rows;
 	uint64_t most;	    /* in a class */
 	size_t first, last; /* classes that are not empty */
-	const struct output *out;
+	const struct event_view *v;
 };
 
 static void add_pauses(struct pauses *p, const struct mayfly_span_row *row)
@@ -31,7 +31,7 @@ static void add_pauses(struct pauses *p, const struct mayfly_span_row *row)
 
 static struct pauses find_pauses(const struct event_view *v)
 {
-	struct pauses p = {.first = MAYFLY_SPAN_CLASSES, .out = &v->r->out};
+	struct pauses p = {.first = MAYFLY_SPAN_CLASSES, .v = v};
 	const struct mayfly_spans *spans = v->rows.spans;
 
 	for (size_t k = 0; k < v->rows.pauses.types; k++)
@@ -41,7 +41,7 @@ static struct pauses find_pauses(const struct event_view *v)
 	return p;
 }
 
-static bool put_pause_cells(struct table *t, const void *context, size_t row)
+static void put_pause_cells(struct table *t, const void *context, size_t row)
 {
 	const struct pauses *p = context;
 	size_t class = p->first + row;
@@ -51,60 +51,50 @@ static bool put_pause_cells(struct table *t, const void *context, size_t row)
 	for (size_t i = 0; i < p->rows; i++) {
 		uint64_t count = p->row[i]->in_class[class];
 
-		text_bar(text, sizeof(text), p->out, (double)count, (double)p->most, PAUSE_BAR);
-		if (!put_event_count(t, count) || !table_cell(t, text))
-			return false;
+		text_bar(text, sizeof(text), &p->v->r->out, (double)count, (double)p->most,
+			 PAUSE_BAR);
+		put_event_count(COLUMN(t, event_type(p->v, p->row[i]->type)->name, true), count);
+		table_cell(COLUMN(t, "", false, 1, STYLE_BAR, true), text);
 	}
 	text_duration(from, sizeof(from), (double)low);
+	text_duration(to, sizeof(to), (double)high);
+	COLUMN(t, "DURATION");
 	if (high == INT64_MAX)
-		snprintf(text, sizeof(text), "%s and more", from);
+		table_format(t, "%s and more", from);
 	else if (low == 0)
-		snprintf(text, sizeof(text), "below %s",
-			 text_duration(to, sizeof(to), (double)high));
+		table_format(t, "below %s", to);
 	else
-		snprintf(text, sizeof(text), "%s to %s", from,
-			 text_duration(to, sizeof(to), (double)high));
-	return table_cell(t, text);
+		table_format(t, "%s to %s", from, to);
 }
 
 /* ---- by thread: OCaml 5 collects in the thread of each domain ---- */
 
-static bool put_thread_pauses(struct table *t, const void *context, size_t i)
+static void put_thread_pauses(struct table *t, const void *context, size_t i)
 {
 	const struct event_view *v = context;
 	const struct thread_pauses *p = &v->rows.pauses;
-	char name[NAME_BYTES], clean[NAME_BYTES];
+	char name[NAME_BYTES];
 
 	for (size_t k = 0; k < p->types; k++) {
 		const struct pause_sum *sum = &p->row[i].of[k];
 
-		if (!put_event_count(t, sum->count) || !put_event_time(t, (double)sum->total_ns) ||
-		    !put_event_time(t, (double)sum->max_ns))
-			return false;
+		put_event_count(COLUMN(t, event_type(v, p->type[k])->name, true), sum->count);
+		table_duration(COLUMN(t, "TOTAL", true), (double)sum->total_ns);
+		table_duration(COLUMN(t, "MAX", true), (double)sum->max_ns);
 	}
-	thread_name(name, sizeof(name), v->rows.trace, p->row[i].thread);
-	text_clean(clean, sizeof(clean), name);
-	return table_cell(t, clean);
+	table_cell(COLUMN(t, "THREAD"),
+		   thread_name(name, sizeof(name), v->rows.trace, p->row[i].thread));
 }
 
 static bool print_pauses_by_thread(const struct event_view *v)
 {
 	const struct thread_pauses *p = &v->rows.pauses;
-	struct column columns[3 * PAUSE_TYPES + 1];
-	char title[PAUSE_TYPES][64];
 	size_t rows = events_shown(v, p->rows);
 
 	if (p->rows < 2)
 		return true;
-	for (size_t k = 0; k < p->types; k++) {
-		text_clean(title[k], sizeof(title[k]), event_type(v, p->type[k])->name);
-		columns[3 * k] = (struct column){title[k], true, 0, STYLE_PLAIN, false};
-		columns[3 * k + 1] = (struct column){"TOTAL", true, 0, STYLE_PLAIN, false};
-		columns[3 * k + 2] = (struct column){"MAX", true, 0, STYLE_PLAIN, false};
-	}
-	columns[3 * p->types] = (struct column){"THREAD", false, 0, STYLE_PLAIN, false};
 	events_print_section(v, "Pauses for OCaml's collector, by thread");
-	if (!table_print_rows(&v->r->out, columns, 3 * p->types + 1, rows, put_thread_pauses, v))
+	if (!table_print_rows(&v->r->out, rows, put_thread_pauses, v))
 		return false;
 	events_print_more(v, p->rows);
 	return true;
@@ -113,19 +103,10 @@ static bool print_pauses_by_thread(const struct event_view *v)
 bool print_pauses(const struct event_view *v)
 {
 	struct pauses p = find_pauses(v);
-	struct column columns[2 * PAUSE_TYPES + 1];
-	char title[PAUSE_TYPES][64];
 
 	if (!p.rows)
 		return true;
-	for (size_t i = 0; i < p.rows; i++) {
-		text_clean(title[i], sizeof(title[i]), event_type(v, p.row[i]->type)->name);
-		columns[2 * i] = (struct column){title[i], true, 0, STYLE_PLAIN, false};
-		columns[2 * i + 1] = (struct column){"", false, 1, STYLE_BAR, true};
-	}
-	columns[2 * p.rows] = (struct column){"DURATION", false, 0, STYLE_PLAIN, false};
 	events_print_section(v, "Pauses for OCaml's collector, by duration");
-	return table_print_rows(&v->r->out, columns, 2 * p.rows + 1, p.last - p.first + 1,
-				put_pause_cells, &p) &&
+	return table_print_rows(&v->r->out, p.last - p.first + 1, put_pause_cells, &p) &&
 	       print_pauses_by_thread(v);
 }

@@ -12,32 +12,23 @@ static double mean(uint64_t sum, uint64_t count)
 	return count ? (double)sum / (double)count : 0;
 }
 
-/* "48 B → 1.2 KiB", the means of first and last sizes. */
-static char *text_growth(char *buffer, size_t size, const struct report *r,
-			 const struct mayfly_growth *g)
-{
-	char first[FIGURE_TEXT], last[FIGURE_TEXT];
-
-	return text_format(buffer, size, "%s %s %s",
-			   text_bytes(first, sizeof(first), mean(g->first_bytes, g->chains)),
-			   r->out.utf8 ? "→" : "->",
-			   text_bytes(last, sizeof(last), mean(g->last_bytes, g->chains)));
-}
-
-static bool put_chain_cells(struct table *t, const struct report *r, const void *answer, size_t row)
+static void put_chain_cells(struct table *t, const struct report *r, const void *answer, size_t row)
 {
 	const struct mayfly_reallocs *a = answer;
 	const struct mayfly_growth *g = &a->growth[row];
-	char text[256];
+	char first[FIGURE_TEXT], last[FIGURE_TEXT];
 
-	if (!table_cell(t, text_bytes(text, sizeof(text), (double)g->copied_bytes)) ||
-	    !table_cell(t, text_percent(text, sizeof(text), (double)g->copied_bytes,
-					(double)a->total.copied_bytes)) ||
-	    !table_cell(t, text_count(text, sizeof(text), (double)g->steps)) ||
-	    !table_cell(t, text_count(text, sizeof(text), (double)g->chains)))
-		return false;
-	snprintf(text, sizeof(text), "%" PRIu64, g->longest);
-	return table_cell(t, text) && table_cell(t, text_growth(text, sizeof(text), r, g));
+	table_bytes(COLUMN(t, "COPIED", true), (double)g->copied_bytes);
+	table_percent(COLUMN(t, "%", true, 1), (double)g->copied_bytes,
+		      (double)a->total.copied_bytes);
+	table_count(COLUMN(t, "REALLOCS", true), (double)g->steps);
+	table_count(COLUMN(t, "CHAINS", true), (double)g->chains);
+	table_format(COLUMN(t, "LONGEST", true, 3), "%" PRIu64, g->longest);
+	/* "48 B → 1.2 KiB", the means of first and last sizes. */
+	table_format(COLUMN(t, "SIZE", true, 2), "%s %s %s",
+		     text_bytes(first, sizeof(first), mean(g->first_bytes, g->chains)),
+		     r->out.utf8 ? "→" : "->",
+		     text_bytes(last, sizeof(last), mean(g->last_bytes, g->chains)));
 }
 
 static bool has_chains(const void *answer, size_t row)
@@ -45,21 +36,6 @@ static bool has_chains(const void *answer, size_t row)
 	const struct mayfly_reallocs *a = answer;
 
 	return a->growth[row].chains > 0;
-}
-
-static bool print_chain_rows(const struct report *r, const struct mayfly_reallocs *a)
-{
-	struct column columns[] = {{"COPIED", true, 0, STYLE_PLAIN, false},
-				   {"%", true, 1, STYLE_PLAIN, false},
-				   {"REALLOCS", true, 0, STYLE_PLAIN, false},
-				   {"CHAINS", true, 0, STYLE_PLAIN, false},
-				   {"LONGEST", true, 3, STYLE_PLAIN, false},
-				   {"SIZE", true, 2, STYLE_PLAIN, false},
-				   {0}};
-
-	return report_print_rows(r, &(struct keyed_rows){columns,
-							 sizeof(columns) / sizeof(*columns), a->row,
-							 a->rows, a, put_chain_cells, has_chains});
 }
 
 static int print_reallocs(const struct report *r, const struct mayfly_reallocs *a)
@@ -84,7 +60,10 @@ static int print_reallocs(const struct report *r, const struct mayfly_reallocs *
 	}
 	print_wrapped(&r->out, STYLE_DIM, 2,
 		      "LONGEST: the most reallocs of one block; SIZE: first and last, on average");
-	return print_chain_rows(r, a) ? cli_finish() : cli_error("out of memory");
+	return report_print_rows(
+		   r, &(struct keyed_rows){a->row, a->rows, a, put_chain_cells, has_chains})
+		   ? cli_finish()
+		   : cli_error("out of memory");
 }
 
 int report_print_reallocs(struct report *r)

@@ -263,13 +263,13 @@ void report_full_key(char *buffer, size_t size, const struct report *r,
 	text_append(buffer, size, " %s", location);
 }
 
-bool report_put_key(struct table *t, const struct report *r, const struct mayfly_row *row,
+void report_put_key(struct table *t, const struct report *r, const struct mayfly_row *row,
 		    bool others)
 {
 	char text[NAME_BYTES];
 
 	report_full_key(text, sizeof(text), r, row, others);
-	return table_cell(t, text);
+	table_cell(COLUMN(t, report_key_title(r)), text);
 }
 
 const char *report_by_text(const struct report *r)
@@ -298,23 +298,15 @@ const char *report_key_title(const struct report *r)
 	return titles[r->q.query.by];
 }
 
-bool report_put_figure(struct table *t, const struct report *r, const struct mayfly_estimate *e)
+void report_put_estimate(struct table *t, const struct column *first, int drop,
+			 const struct mayfly_estimate *e, const struct mayfly_estimate *whole)
 {
-	char value[FIGURE_TEXT], error[FIGURE_TEXT];
-
-	text_figure_value(value, sizeof(value), &e->bytes, e->samples);
-	text_figure_error(error, sizeof(error), r->out.utf8, &e->bytes, e->samples);
-	return table_cell(t, value) && table_cell(t, error);
-}
-
-bool report_put_estimate(struct table *t, const struct report *r, const struct mayfly_estimate *e,
-			 const struct mayfly_estimate *whole)
-{
-	char percent[FIGURE_TEXT] = "";
-
+	table_figure(table_column(t, first), first->drop, &e->bytes, e->samples);
+	COLUMN(t, "%", true, drop);
 	if (figure_confidence(&e->bytes, e->samples) >= FIGURE_RANGE)
-		text_percent(percent, sizeof(percent), e->bytes.estimate, whole->bytes.estimate);
-	return report_put_figure(t, r, e) && table_cell(t, percent);
+		table_percent(t, e->bytes.estimate, whole->bytes.estimate);
+	else
+		table_cell(t, "");
 }
 
 #define BAR_COLUMNS 10
@@ -329,7 +321,7 @@ static bool has_total(const struct report *r)
 /* A location wider than this would leave nothing for the function. */
 #define LOCATION_COLUMNS 36
 
-bool report_put_location(struct table *t, const struct report *r, const struct mayfly_row *row,
+void report_put_location(struct table *t, const struct report *r, const struct mayfly_row *row,
 			 size_t columns)
 {
 	char text[NAME_BYTES], fitted[NAME_BYTES];
@@ -337,77 +329,49 @@ bool report_put_location(struct table *t, const struct report *r, const struct m
 	/* Without a function, the name is the module already. */
 	location_text(text, sizeof(text), row->file, row->line, *row->function ? row->module : "-",
 		      r->out.wide);
-	return table_cell(t, place_fit(fitted, sizeof(fitted), &r->out, text,
-				       columns < LOCATION_COLUMNS ? columns : LOCATION_COLUMNS));
+	table_cell(COLUMN(t, "LINE"),
+		   place_fit(fitted, sizeof(fitted), &r->out, text,
+			     columns < LOCATION_COLUMNS ? columns : LOCATION_COLUMNS));
 }
 
 /* Their number, and its error when it is not exact. */
-static bool put_blocks(struct table *t, const struct report *r, const struct mayfly_estimate *e)
+static void put_blocks(struct table *t, const struct report *r, const struct mayfly_estimate *e)
 {
 	bool absent = r->file.info->absent & MAYFLY_ABSENT_BLOCKS;
 	char text[FIGURE_TEXT];
 
-	if (!table_cell(t, absent ? "-"
-				  : text_count_value(text, sizeof(text), &e->blocks, e->samples)))
-		return false;
+	table_cell(COLUMN(t, "BLOCKS", true, r->exact ? 3 : 7),
+		   absent ? "-" : text_count_value(text, sizeof(text), &e->blocks, e->samples));
 	text_figure_error(text, sizeof(text), r->out.utf8, &e->blocks, e->samples);
-	return r->exact || table_cell(t, absent ? "" : text);
+	if (!r->exact)
+		table_cell(COLUMN(t, "", false, 7, STYLE_DIM, true), absent ? "" : text);
 }
 
-static bool put_row_cells(struct table *t, const struct report *r, const struct mayfly_row *row,
+static void put_row_cells(struct table *t, const struct report *r, const struct mayfly_row *row,
 			  const struct mayfly_result *result)
 {
 	const struct mayfly_estimate *first = sorted_by(&r->q.query, row);
 	const struct mayfly_estimate *second = first == &row->self ? &row->total : &row->self;
 	bool few = row_confidence(&r->q.query, row) < FIGURE_RANGE;
+	bool total_first = r->q.query.sort == MAYFLY_SORT_TOTAL;
+	const char *title = total_first ? "TOTAL" : "SELF";
 	char text[NAME_BYTES];
 
 	text_bar(text, sizeof(text), &r->out, few ? 0 : first->bytes.estimate,
 		 result->total.bytes.estimate, BAR_COLUMNS);
-	if (!report_put_estimate(t, r, first, &result->total) || !table_cell(t, text) ||
-	    (has_total(r) && !report_put_estimate(t, r, second, &result->total)) ||
-	    !put_blocks(t, r, first))
-		return false;
-	snprintf(text, sizeof(text), "%" PRIu64, first->samples);
-	if (!r->exact && !table_cell(t, text))
-		return false;
-	if (r->q.query.by == MAYFLY_BY_LINE &&
-	    !report_put_location(t, r, row, (size_t)r->out.width / 3))
-		return false;
-	report_row_key(text, sizeof(text), r, row);
-	return table_cell(t, text);
-}
-
-#define MOST_COLUMNS 12
-
-static size_t answer_columns(struct column *c, const struct report *r)
-{
-	bool total_first = r->q.query.sort == MAYFLY_SORT_TOTAL;
-	bool exact = r->exact;
-	const char *first = total_first ? "TOTAL" : "SELF";
-	size_t n = 0;
-
-	c[n++] = (struct column){has_total(r) || r->callers ? first : "BYTES", true, 0, STYLE_PLAIN,
-				 false};
-	c[n++] = (struct column){"", false, 0, STYLE_DIM, true};
-	c[n++] = (struct column){"%", true, 1, STYLE_PLAIN, false};
-	c[n++] = (struct column){"", false, 5, STYLE_BAR, false};
-	if (has_total(r)) {
-		const char *second = total_first ? "SELF" : "TOTAL";
-
-		c[n++] = (struct column){second, true, 2, STYLE_PLAIN, false};
-		c[n++] = (struct column){"", false, 2, STYLE_DIM, true};
-		c[n++] = (struct column){"%", true, 6, STYLE_PLAIN, false};
-	}
-	c[n++] = (struct column){"BLOCKS", true, exact ? 3 : 7, STYLE_PLAIN, false};
-	if (!exact)
-		c[n++] = (struct column){"", false, 7, STYLE_DIM, true};
-	if (!exact)
-		c[n++] = (struct column){"SAMPLES", true, 3, STYLE_DIM, false};
+	report_put_estimate(t, &(struct column){has_total(r) || r->callers ? title : "BYTES", true},
+			    1, first, &result->total);
+	table_cell(COLUMN(t, "", false, 5, STYLE_BAR), text);
+	if (has_total(r))
+		report_put_estimate(t, &(struct column){total_first ? "SELF" : "TOTAL", true, 2}, 6,
+				    second, &result->total);
+	put_blocks(t, r, first);
+	if (!r->exact)
+		table_format(COLUMN(t, "SAMPLES", true, 3, STYLE_DIM), "%" PRIu64, first->samples);
 	if (r->q.query.by == MAYFLY_BY_LINE)
-		c[n++] = (struct column){"LINE", false, 0, STYLE_PLAIN, false};
-	c[n++] = (struct column){report_key_title(r), false, 0, STYLE_PLAIN, false};
-	return n;
+		report_put_location(t, r, row, (size_t)r->out.width / 3);
+	report_row_key(text, sizeof(text), r, row);
+	table_cell(COLUMN(t, report_key_title(r)), text);
 }
 
 struct ranked_table {
@@ -416,20 +380,18 @@ struct ranked_table {
 	const struct ranking *ranking;
 };
 
-static bool put_ranked_row(struct table *t, const void *context, size_t row)
+static void put_ranked_row(struct table *t, const void *context, size_t row)
 {
 	const struct ranked_table *c = context;
 
-	return put_row_cells(t, c->r, c->ranking->row[row], c->result);
+	put_row_cells(t, c->r, c->ranking->row[row], c->result);
 }
 
 bool report_print_table(const struct report *r, const struct mayfly_result *result,
 			const struct ranking *ranking)
 {
-	struct column columns[MOST_COLUMNS];
-
-	return table_print_rows(&r->out, columns, answer_columns(columns, r), ranking->rows,
-				put_ranked_row, &(struct ranked_table){r, result, ranking});
+	return table_print_rows(&r->out, ranking->rows, put_ranked_row,
+				&(struct ranked_table){r, result, ranking});
 }
 
 /* ---- stacks ---- */
@@ -501,30 +463,27 @@ static bool keyed_row_is_shown(const struct report *r, const struct keyed_rows *
 	return sorted_by(&r->q.query, &rows->row[row])->bytes.estimate > 0;
 }
 
-static bool put_keyed_row(struct table *t, const void *context, size_t row)
+static void put_keyed_row(struct table *t, const void *context, size_t row)
 {
 	const struct keyed_table *k = context;
 	bool others = row + 1 == k->rows->rows;
-	char number[32];
 
 	if (!keyed_row_is_shown(k->r, k->rows, row))
-		return true;
-	if (!k->rows->put(t, k->r, k->rows->answer, row))
-		return false;
-	snprintf(number, sizeof(number), "%zu.", row + 1);
+		return;
+	k->rows->put(t, k->r, k->rows->answer, row);
+	if (k->r->q.query.by == MAYFLY_BY_STACK)
+		COLUMN(t, "STACK");
 	if (k->r->q.query.by == MAYFLY_BY_STACK && !others)
-		return table_cell(t, number);
-	return report_put_key(t, k->r, &k->rows->row[row], others);
+		table_format(t, "%zu.", row + 1);
+	else
+		report_put_key(t, k->r, &k->rows->row[row], others);
 }
 
 bool report_print_rows(const struct report *r, const struct keyed_rows *rows)
 {
 	bool stacks = r->q.query.by == MAYFLY_BY_STACK;
 
-	rows->column[rows->columns - 1] =
-	    (struct column){stacks ? "STACK" : report_key_title(r), false, 0, STYLE_PLAIN, false};
-	if (!table_print_rows(&r->out, rows->column, rows->columns, rows->rows, put_keyed_row,
-			      &(struct keyed_table){r, rows}))
+	if (!table_print_rows(&r->out, rows->rows, put_keyed_row, &(struct keyed_table){r, rows}))
 		return false;
 	if (stacks)
 		print_numbered_stacks(r, rows->row, rows->rows - 1);

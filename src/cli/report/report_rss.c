@@ -105,7 +105,12 @@ static void put_name(char *text, size_t size, const struct rss_table *c, const s
 			    r->by_kind ? ": code, .data, mapped files" : ": code, mapped files");
 }
 
-static bool put_row_cells(struct table *t, const struct rss_table *c, const struct shown_row *shown)
+static const char *moment_title(const struct rss_moment *m)
+{
+	return strcmp(m->which, "peak") ? "AT THE END" : "AT THE PEAK";
+}
+
+static void put_row_cells(struct table *t, const struct rss_table *c, const struct shown_row *shown)
 {
 	const struct rss_row *row = &shown->row;
 	char text[1024], bytes[FIGURE_TEXT];
@@ -113,58 +118,45 @@ static bool put_row_cells(struct table *t, const struct rss_table *c, const stru
 	for (size_t k = 0; k < c->r->moments; k++) {
 		double value = row->resident[k], rss = c->r->moment[k].rss;
 
-		text_format(text, sizeof(text), "%s%s", value < 0 ? "-" : "",
-			    text_bytes(bytes, sizeof(bytes), fabs(value)));
-		if (!table_cell(t, text) ||
-		    !table_cell(t, value >= 0 ? text_percent(text, sizeof(text), value, rss) : ""))
-			return false;
+		table_format(COLUMN(t, moment_title(&c->r->moment[k]), true), "%s%s",
+			     value < 0 ? "-" : "", text_bytes(bytes, sizeof(bytes), fabs(value)));
+		table_cell(COLUMN(t, "", true, 1, STYLE_DIM, true),
+			   value >= 0 ? text_percent(text, sizeof(text), value, rss) : "");
 	}
 	if (shown->others > 1)
 		text_format(text, sizeof(text), "%s%s", rss_kind_names[row->kind].name,
 			    shown->beside ? ": others" : "");
 	else
 		put_name(text, sizeof(text), c, row);
-	return table_cell(t, text);
+	table_cell(COLUMN(t, "RESIDENT PAGES OF"), text);
 }
 
 /* A row, or RSS below them. */
-static bool put_rss_row(struct table *t, const void *context, size_t i)
+static void put_rss_row(struct table *t, const void *context, size_t i)
 {
 	const struct rss_table *c = context;
-	char text[FIGURE_TEXT];
 
-	if (c->row[i].row.kind < RSS_KINDS)
-		return put_row_cells(t, c, &c->row[i]);
-	for (size_t k = 0; k < c->r->moments; k++)
-		if (!table_cell(t, text_bytes(text, sizeof(text), c->r->moment[k].rss)) ||
-		    !table_cell(t, ""))
-			return false;
-	return table_cell(t, "resident in all (RSS)");
-}
-
-static const char *moment_title(const struct rss_moment *m)
-{
-	return strcmp(m->which, "peak") ? "AT THE END" : "AT THE PEAK";
+	if (c->row[i].row.kind < RSS_KINDS) {
+		put_row_cells(t, c, &c->row[i]);
+		return;
+	}
+	for (size_t k = 0; k < c->r->moments; k++) {
+		table_bytes(COLUMN(t, moment_title(&c->r->moment[k]), true), c->r->moment[k].rss);
+		table_cell(COLUMN(t, "", true, 1, STYLE_DIM, true), "");
+	}
+	table_cell(COLUMN(t, "RESIDENT PAGES OF"), "resident in all (RSS)");
 }
 
 static bool print_rows(const struct output *out, const struct rss *r)
 {
-	struct column columns[5] = {{"", true, 0, STYLE_PLAIN, false},
-				    {"", true, 1, STYLE_DIM, true},
-				    {"", true, 0, STYLE_PLAIN, false},
-				    {"", true, 1, STYLE_DIM, true},
-				    {"RESIDENT PAGES OF", false, 0, STYLE_PLAIN, false}};
 	struct shown_row *row = calloc(r->rows + 2, sizeof(*row));
 	size_t rows = row ? choose_rows(r, row) : 0;
 	bool done = row != NULL;
 
-	for (size_t k = 0; k < r->moments; k++)
-		columns[2 * k].title = moment_title(&r->moment[k]);
-	columns[2 * r->moments] = columns[4];
 	if (done) {
 		row[rows].row.kind = RSS_KINDS;
-		done = table_print_rows(out, columns, 2 * r->moments + 1, rows + 1, put_rss_row,
-					&(struct rss_table){out, r, row});
+		done =
+		    table_print_rows(out, rows + 1, put_rss_row, &(struct rss_table){out, r, row});
 	}
 	free(row);
 	return done;
@@ -194,7 +186,7 @@ static const char *fact_source(const struct rss *r, unsigned int fact)
 	return "at least";
 }
 
-static bool put_fact_cell(struct table *t, const struct rss_table *c, const struct rss_moment *m,
+static void put_fact_cell(struct table *t, const struct rss_table *c, const struct rss_moment *m,
 			  unsigned int fact)
 {
 	char text[256];
@@ -203,32 +195,26 @@ static bool put_fact_cell(struct table *t, const struct rss_table *c, const stru
 		text_figure(text, sizeof(text), c->out->utf8, &m->live.bytes, m->live.samples);
 	else
 		text_bytes(text, sizeof(text), m->fact[fact]);
-	return table_cell(t, isnan(m->fact[fact]) ? "" : text);
+	table_cell(t, isnan(m->fact[fact]) ? "" : text);
 }
 
-static bool put_fact(struct table *t, const void *context, size_t i)
+static void put_fact(struct table *t, const void *context, size_t i)
 {
 	const struct rss_table *c = context;
 	unsigned int fact = (unsigned int)i;
 
 	if (is_allocators(fact) || !fact_is_shown(c->r, fact))
-		return true;
+		return;
 	for (size_t k = 0; k < c->r->moments; k++)
-		if (!put_fact_cell(t, c, &c->r->moment[k], fact))
-			return false;
-	return table_cell(t, fact_source(c->r, fact)) && table_cell(t, rss_fact_names[fact].name);
+		put_fact_cell(COLUMN(t, moment_title(&c->r->moment[k]), true), c, &c->r->moment[k],
+			      fact);
+	table_cell(COLUMN(t, "SOURCE"), fact_source(c->r, fact));
+	table_cell(COLUMN(t, "BLOCKS (resident or not)"), rss_fact_names[fact].name);
 }
 
 static bool print_facts(const struct output *out, const struct rss *r)
 {
-	struct column columns[RSS_MOMENTS + 2] = {0};
-
-	for (size_t k = 0; k < r->moments; k++)
-		columns[k] = (struct column){moment_title(&r->moment[k]), .right = true};
-	columns[r->moments] = (struct column){"SOURCE"};
-	columns[r->moments + 1] = (struct column){"BLOCKS (resident or not)"};
-	return table_print_rows(out, columns, r->moments + 2, FACTS, put_fact,
-				&(struct rss_table){out, r, NULL});
+	return table_print_rows(out, FACTS, put_fact, &(struct rss_table){out, r, NULL});
 }
 
 /* The number of times at which the allocator was asked for a moment's figures. */
@@ -239,41 +225,34 @@ static size_t allocator_times(const struct rss *r)
 		   : r->moments;
 }
 
-static bool put_allocators_fact(struct table *t, const void *context, size_t i)
+static void put_allocators_fact(struct table *t, const void *context, size_t i)
 {
 	const struct rss_table *c = context;
 	unsigned int fact = (unsigned int)i;
+	char title[64], time[FIGURE_TEXT];
 
 	if (!is_allocators(fact) || !fact_is_shown(c->r, fact))
-		return true;
-	for (size_t k = 0; k < allocator_times(c->r); k++)
-		if (!put_fact_cell(t, c, &c->r->moment[k], fact))
-			return false;
-	return table_cell(t, rss_fact_names[fact].name);
+		return;
+	for (size_t k = 0; k < allocator_times(c->r); k++) {
+		text_duration(time, sizeof(time), (double)c->r->moment[k].allocator_ns);
+		text_format(title, sizeof(title), "AT %s", time);
+		put_fact_cell(COLUMN(t, title, true), c, &c->r->moment[k], fact);
+	}
+	text_format(title, sizeof(title), "BLOCKS, AS COUNTED BY %s", c->r->allocator);
+	table_cell(COLUMN(t, title), rss_fact_names[fact].name);
 }
 
 /* A table of its own, as these are the figures of other moments. */
 static bool print_allocators_facts(const struct output *out, const struct rss *r)
 {
-	char title[RSS_MOMENTS][FIGURE_TEXT + 8], time[FIGURE_TEXT], what[64];
-	struct column columns[RSS_MOMENTS + 1] = {0};
-	size_t times = allocator_times(r);
 	unsigned int fact = FACT_IN_USE;
 
 	while (is_allocators(fact) && !fact_is_shown(r, fact))
 		fact++;
 	if (!r->allocator || !is_allocators(fact))
 		return true;
-	for (size_t k = 0; k < times; k++) {
-		text_duration(time, sizeof(time), (double)r->moment[k].allocator_ns);
-		snprintf(title[k], sizeof(title[k]), "AT %s", time);
-		columns[k] = (struct column){title[k], .right = true};
-	}
-	snprintf(what, sizeof(what), "BLOCKS, AS COUNTED BY %s", r->allocator);
-	columns[times] = (struct column){what};
 	putchar('\n');
-	return table_print_rows(out, columns, times + 1, FACTS, put_allocators_fact,
-				&(struct rss_table){out, r, NULL});
+	return table_print_rows(out, FACTS, put_allocators_fact, &(struct rss_table){out, r, NULL});
 }
 
 /* ---- over time ---- */
@@ -349,35 +328,28 @@ static void print_times(const struct output *out, const struct rss *r)
 			      text_bytes(end, sizeof(end), last_value(own)));
 }
 
-static bool put_mapped_cells(struct table *t, const void *context, size_t i)
+static void put_mapped_cells(struct table *t, const void *context, size_t i)
 {
 	const struct rss_table *c = context;
 	const struct mapped_row *row = &c->r->mapped.row[i];
 	char text[1024];
 
 	for (size_t k = 0; k < c->r->moments; k++)
-		if (!table_cell(t, text_bytes(text, sizeof(text), (double)row->bytes[k])))
-			return false;
-	return table_cell(t, row->access) &&
-	       table_cell(t, rss_mapper(text, sizeof(text), c->r, row, c->out->wide));
+		table_bytes(COLUMN(t, moment_title(&c->r->moment[k]), true), (double)row->bytes[k]);
+	table_cell(COLUMN(t, "ACCESS"), row->access);
+	table_cell(COLUMN(t, "MAPPED BY"), rss_mapper(text, sizeof(text), c->r, row, c->out->wide));
 }
 
 static bool print_mapped(const struct output *out, const struct rss *r)
 {
-	struct column columns[MAPPED_MOMENTS + 2] = {0};
 	size_t shown = r->mapped.rows < MAPPED_ROWS ? r->mapped.rows : MAPPED_ROWS;
 	size_t more = r->mapped.rows - shown;
 
 	if (!shown)
 		return true;
-	for (size_t k = 0; k < r->moments; k++)
-		columns[k] = (struct column){moment_title(&r->moment[k]), .right = true};
-	columns[r->moments].title = "ACCESS";
-	columns[r->moments + 1].title = "MAPPED BY";
 	print_wrapped(out, STYLE_PLAIN, 0,
 		      "Memory mapped by code other than the C library, resident or not:");
-	if (!table_print_rows(out, columns, r->moments + 2, shown, put_mapped_cells,
-			      &(struct rss_table){out, r, NULL}))
+	if (!table_print_rows(out, shown, put_mapped_cells, &(struct rss_table){out, r, NULL}))
 		return false;
 	if (more)
 		print_wrapped(out, STYLE_DIM, 0, "%zu smaller %s not shown.", more,

@@ -33,7 +33,7 @@ struct series_table {
 	const struct mayfly_series *s;
 };
 
-static bool put_series_cells(struct table *t, const void *context, size_t row)
+static void put_series_cells(struct table *t, const void *context, size_t row)
 {
 	const struct series_table *c = context;
 	const double *live = c->s->live_bytes + row * c->s->points;
@@ -41,22 +41,12 @@ static bool put_series_cells(struct table *t, const void *context, size_t row)
 	char text[MOST_MOMENTS * 4 + 1];
 
 	if (!(largest > 0))
-		return true;
-	return table_cell(t, text_bytes(text, sizeof(text), largest)) &&
-	       table_cell(t, text_sparkline(text, sizeof(text), &c->r->out, live, c->s->points)) &&
-	       table_cell(t, text_bytes(text, sizeof(text), live[c->s->points - 1])) &&
-	       report_put_key(t, c->r, &c->s->row[row], row + 1 == c->s->rows);
-}
-
-static bool print_bars(const struct report *r, const struct mayfly_series *s)
-{
-	struct column columns[] = {{"LARGEST", true, 0, STYLE_PLAIN, false},
-				   {"LIVE", false, 0, STYLE_BAR, false},
-				   {"LAST", true, 1, STYLE_PLAIN, false},
-				   {report_key_title(r), false, 0, STYLE_PLAIN, false}};
-
-	return table_print_rows(&r->out, columns, 4, s->rows, put_series_cells,
-				&(struct series_table){r, s});
+		return;
+	table_bytes(COLUMN(t, "LARGEST", true), largest);
+	table_cell(COLUMN(t, "LIVE", false, 0, STYLE_BAR),
+		   text_sparkline(text, sizeof(text), &c->r->out, live, c->s->points));
+	table_bytes(COLUMN(t, "LAST", true, 1), live[c->s->points - 1]);
+	report_put_key(t, c->r, &c->s->row[row], row + 1 == c->s->rows);
 }
 
 /* Numbers, filled into lines. */
@@ -135,7 +125,8 @@ static int print_series_text(const struct report *r, const struct mayfly_series 
 	if (!any)
 		puts("  Nothing was live at these moments.");
 	else if (has_bars(r) && r->q.query.by != MAYFLY_BY_STACK) {
-		if (!print_bars(r, s))
+		if (!table_print_rows(&r->out, s->rows, put_series_cells,
+				      &(struct series_table){r, s}))
 			return cli_error("out of memory");
 		any = false;
 	}

@@ -8,65 +8,47 @@
 #include "query/span_bytes.h"
 
 /* A time of spans that ended; "-" when none did. */
-static bool put_of_ended(struct table *t, const struct mayfly_span_row *row, double ns)
+static void put_of_ended(struct table *t, const struct mayfly_span_row *row, double ns)
 {
-	return row->count ? put_event_time(t, ns) : table_cell(t, "-");
+	if (row->count)
+		table_duration(t, ns);
+	else
+		table_cell(t, "-");
 }
 
 /* What one span allocates, on average. */
-static bool put_each(struct table *t, const struct event_view *v, const struct mayfly_span_row *row)
+static void put_each(struct table *t, const struct event_view *v, const struct mayfly_span_row *row)
 {
-	char bytes[FIGURE_TEXT];
-
-	if (!row->count)
-		return table_cell(t, "-");
-	return table_cell(
-	    t, text_bytes(bytes, sizeof(bytes), span_bytes_of(v->rows.spans, row->type)->mean));
+	if (row->count)
+		table_bytes(t, span_bytes_of(v->rows.spans, row->type)->mean);
+	else
+		table_cell(t, "-");
 }
 
-static bool put_span_cells(struct table *t, const void *view, size_t i)
+static void put_span_cells(struct table *t, const void *view, size_t i)
 {
 	const struct event_view *v = view;
 	const struct mayfly_span_row *row = v->rows.row[i];
+	bool blocks = v->rows.blocks;
 
-	if (!put_event_count(t, row->count) || !put_of_ended(t, row, (double)row->total_ns) ||
-	    !put_of_ended(t, row, (double)row->self_ns))
-		return false;
-	if (!v->rows.blocks && !put_of_ended(t, row, (double)row->total_ns / (double)row->count))
-		return false;
-	if (!put_of_ended(t, row, (double)row->p50_ns) ||
-	    (!v->rows.blocks && !put_of_ended(t, row, (double)row->p90_ns)) ||
-	    !put_of_ended(t, row, (double)row->p99_ns) ||
-	    !put_of_ended(t, row, (double)row->max_ns))
-		return false;
-	if (v->rows.blocks && (!report_put_figure(t, v->r, &row->allocated) ||
-			       !put_each(t, v, row) || !report_put_figure(t, v->r, &row->live)))
-		return false;
-	return put_event_type(t, v, row->type);
-}
-
-static size_t span_columns(const struct event_view *v, struct column *c)
-{
-	size_t n = 0;
-
-	c[n++] = (struct column){"COUNT", true, 0, STYLE_PLAIN, false};
-	c[n++] = (struct column){"TOTAL", true, 0, STYLE_PLAIN, false};
-	c[n++] = (struct column){"SELF", true, 4, STYLE_PLAIN, false};
-	if (!v->rows.blocks)
-		c[n++] = (struct column){"MEAN", true, 2, STYLE_PLAIN, false};
-	c[n++] = (struct column){"P50", true, v->rows.blocks ? 5 : 0, STYLE_PLAIN, false};
-	if (!v->rows.blocks)
-		c[n++] = (struct column){"P90", true, 5, STYLE_PLAIN, false};
-	c[n++] = (struct column){"P99", true, v->rows.blocks ? 2 : 0, STYLE_PLAIN, false};
-	c[n++] = (struct column){"MAX", true, 1, STYLE_PLAIN, false};
-	if (v->rows.blocks) {
-		c[n++] = (struct column){"ALLOCATED", true, 0, STYLE_PLAIN, false};
-		c[n++] = (struct column){"", false, 0, STYLE_DIM, true};
-		c[n++] = (struct column){"EACH", true, 3, STYLE_PLAIN, false};
-		c[n++] = (struct column){"LIVE", true, 0, STYLE_PLAIN, false};
-		c[n++] = (struct column){"", false, 0, STYLE_DIM, true};
+	put_event_count(COLUMN(t, "COUNT", true), row->count);
+	put_of_ended(COLUMN(t, "TOTAL", true), row, (double)row->total_ns);
+	put_of_ended(COLUMN(t, "SELF", true, 4), row, (double)row->self_ns);
+	if (!blocks)
+		put_of_ended(COLUMN(t, "MEAN", true, 2), row,
+			     (double)row->total_ns / (double)row->count);
+	put_of_ended(COLUMN(t, "P50", true, blocks ? 5 : 0), row, (double)row->p50_ns);
+	if (!blocks)
+		put_of_ended(COLUMN(t, "P90", true, 5), row, (double)row->p90_ns);
+	put_of_ended(COLUMN(t, "P99", true, blocks ? 2 : 0), row, (double)row->p99_ns);
+	put_of_ended(COLUMN(t, "MAX", true, 1), row, (double)row->max_ns);
+	if (blocks) {
+		table_figure(COLUMN(t, "ALLOCATED", true), 0, &row->allocated.bytes,
+			     row->allocated.samples);
+		put_each(COLUMN(t, "EACH", true, 3), v, row);
+		table_figure(COLUMN(t, "LIVE", true), 0, &row->live.bytes, row->live.samples);
 	}
-	return add_type_columns(v, c, n, "SPAN");
+	put_event_type(t, v, "SPAN", row->type);
 }
 
 /* What the figures leave out. */
@@ -91,14 +73,12 @@ static void print_left_out(const struct event_view *v)
 
 bool print_span_table(struct event_view *v)
 {
-	struct column columns[EVENT_COLUMNS];
 	size_t rows = v->rows.spans->rows;
 
 	v->categories = false;
 	for (size_t i = 0; i < rows; i++)
 		v->categories |= *event_type(v, v->rows.spans->row[i].type)->category != 0;
-	if (!table_print_rows(&v->r->out, columns, span_columns(v, columns), events_shown(v, rows),
-			      put_span_cells, v))
+	if (!table_print_rows(&v->r->out, events_shown(v, rows), put_span_cells, v))
 		return false;
 	events_print_more(v, rows);
 	print_left_out(v);

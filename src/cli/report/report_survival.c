@@ -47,65 +47,46 @@ static void time_texts(char *value, char *range, size_t size, const struct mayfl
 			 time_text(high, sizeof(high), q->high_ns));
 }
 
-static bool put_share_cells(struct table *t, const struct mayfly_figure *f)
+/* Two columns: the value, and its range, which is left out first with this `drop`. */
+static void put_texts(struct table *t, int drop, const char *value, const char *range)
+{
+	table_cell(t, value);
+	table_cell(COLUMN(t, "", false, drop, STYLE_DIM, true), range);
+}
+
+static void put_share_cells(struct table *t, int drop, const struct mayfly_figure *f)
 {
 	char value[FIGURE_TEXT], range[FIGURE_TEXT];
 
 	share_texts(value, range, sizeof(value), f);
-	return table_cell(t, value) && table_cell(t, range);
+	put_texts(t, drop, value, range);
 }
 
-static bool put_quantile_cells(struct table *t, const struct mayfly_quantile *q)
+static void put_quantile_cells(struct table *t, int drop, const struct mayfly_quantile *q)
 {
 	char value[2 * FIGURE_TEXT + 2], range[2 * FIGURE_TEXT + 2];
 
 	time_texts(value, range, sizeof(value), q);
-	return table_cell(t, value) && table_cell(t, range);
+	put_texts(t, drop, value, range);
 }
 
-static bool put_survival_cells(struct table *t, const struct survival_view *v,
+static void put_survival_cells(struct table *t, const struct survival_view *v,
 			       const struct mayfly_survival_row *row)
 {
 	char text[NAME_BYTES];
 
-	if (!report_put_figure(t, v->r, &row->allocated) || !put_share_cells(t, &row->promoted) ||
-	    !put_quantile_cells(t, &row->promotion_median) ||
-	    !put_quantile_cells(t, &row->promotion_p90) ||
-	    !put_quantile_cells(t, &row->lifetime_median) || !put_share_cells(t, &row->collected))
-		return false;
-	snprintf(text, sizeof(text), "%" PRIu64, row->allocated.samples);
-	if (!table_cell(t, text))
-		return false;
-	if (v->r->q.query.by == MAYFLY_BY_LINE &&
-	    !report_put_location(t, v->r, row->key, (size_t)v->r->out.width / 4))
-		return false;
-	row_name(text, sizeof(text), row->key);
-	return table_cell(t, text);
-}
-
-static size_t survival_columns(struct column *c, const struct survival_view *v)
-{
-	enum mayfly_by by = v->r->q.query.by;
-	size_t n = 0;
-
-	c[n++] = (struct column){"ALLOCATED", true, 0, STYLE_PLAIN, false};
-	c[n++] = (struct column){"", false, 6, STYLE_DIM, true};
-	c[n++] = (struct column){"PROMOTED", true, 0, STYLE_PLAIN, false};
-	c[n++] = (struct column){"", false, 1, STYLE_DIM, true};
-	c[n++] = (struct column){"AFTER", true, 0, STYLE_PLAIN, false};
-	c[n++] = (struct column){"", false, 7, STYLE_DIM, true};
-	c[n++] = (struct column){"90 %", true, 3, STYLE_PLAIN, false};
-	c[n++] = (struct column){"", false, 9, STYLE_DIM, true};
-	c[n++] = (struct column){"LIFE", true, 2, STYLE_PLAIN, false};
-	c[n++] = (struct column){"", false, 8, STYLE_DIM, true};
-	c[n++] = (struct column){"DIED YOUNG", true, 4, STYLE_PLAIN, false};
-	c[n++] = (struct column){"", false, 10, STYLE_DIM, true};
-	c[n++] = (struct column){"SAMPLES", true, 5, STYLE_DIM, false};
-	if (by == MAYFLY_BY_LINE)
-		c[n++] = (struct column){"LINE", false, 0, STYLE_PLAIN, false};
-	c[n++] = (struct column){by == MAYFLY_BY_MODULE ? "MODULE" : "FUNCTION", false, 0,
-				 STYLE_PLAIN, false};
-	return n;
+	table_figure(COLUMN(t, "ALLOCATED", true), 6, &row->allocated.bytes,
+		     row->allocated.samples);
+	put_share_cells(COLUMN(t, "PROMOTED", true), 1, &row->promoted);
+	put_quantile_cells(COLUMN(t, "AFTER", true), 7, &row->promotion_median);
+	put_quantile_cells(COLUMN(t, "90 %", true, 3), 9, &row->promotion_p90);
+	put_quantile_cells(COLUMN(t, "LIFE", true, 2), 8, &row->lifetime_median);
+	put_share_cells(COLUMN(t, "DIED YOUNG", true, 4), 10, &row->collected);
+	table_format(COLUMN(t, "SAMPLES", true, 5, STYLE_DIM), "%" PRIu64, row->allocated.samples);
+	if (v->r->q.query.by == MAYFLY_BY_LINE)
+		report_put_location(t, v->r, row->key, (size_t)v->r->out.width / 4);
+	table_cell(COLUMN(t, v->r->q.query.by == MAYFLY_BY_MODULE ? "MODULE" : "FUNCTION"),
+		   row_name(text, sizeof(text), row->key));
 }
 
 struct left_rows {
@@ -113,8 +94,8 @@ struct left_rows {
 };
 
 /* Calls show() with each row that is shown, in their order. */
-static bool each_row(const struct survival_view *v, struct left_rows *rest,
-		     bool (*show)(void *context, const struct mayfly_survival_row *row),
+static void each_row(const struct survival_view *v, struct left_rows *rest,
+		     void (*show)(void *context, const struct mayfly_survival_row *row),
 		     void *context)
 {
 	size_t top = v->r->all ? 0 : v->r->top, shown = 0;
@@ -130,10 +111,11 @@ static bool each_row(const struct survival_view *v, struct left_rows *rest,
 			rest->few++;
 		else if (top && shown >= top)
 			rest->more++;
-		else if (shown++, !show(context, row))
-			return false;
+		else {
+			show(context, row);
+			shown++;
+		}
 	}
-	return true;
 }
 
 static void print_left_rows(const struct left_rows *rest)
@@ -145,31 +127,26 @@ static void print_left_rows(const struct left_rows *rest)
 		       rest->few == 1 ? "" : "s", rest->few == 1 ? "it" : "them");
 }
 
-#define MOST_COLUMNS 16
-
 struct put_context {
 	const struct survival_view *v;
 	struct table *table;
 	size_t number;
 };
 
-static bool show_in_table(void *context, const struct mayfly_survival_row *row)
+static void show_in_table(void *context, const struct mayfly_survival_row *row)
 {
 	struct put_context *p = context;
 
-	return put_survival_cells(p->table, p->v, row);
+	table_row(p->table);
+	put_survival_cells(p->table, p->v, row);
 }
 
 static bool print_survival_table(const struct survival_view *v, struct left_rows *rest)
 {
-	struct column columns[MOST_COLUMNS];
-	struct put_context p = {.v = v, .table = table_new(columns, survival_columns(columns, v))};
-	bool done = p.table && each_row(v, rest, show_in_table, &p);
+	struct put_context p = {.v = v, .table = table_new(&v->r->out)};
 
-	if (done && table_rows(p.table))
-		done = table_print(p.table, &v->r->out, 0);
-	table_free(p.table);
-	return done;
+	each_row(v, rest, show_in_table, &p);
+	return table_end(p.table, 0);
 }
 
 /* The figures of all rows, or of a stack, in a sentence. */
@@ -196,7 +173,7 @@ static void row_text(char *buffer, size_t size, const struct survival_view *v,
 		 row->allocated.samples, samples_word(row->allocated.samples));
 }
 
-static bool show_stack(void *context, const struct mayfly_survival_row *row)
+static void show_stack(void *context, const struct mayfly_survival_row *row)
 {
 	struct put_context *p = context;
 	char text[1024];
@@ -206,7 +183,6 @@ static bool show_stack(void *context, const struct mayfly_survival_row *row)
 		putchar('\n');
 	print_wrapped(&p->v->r->out, STYLE_BOLD, STACK_INDENT, "%3zu. %s", p->number, text);
 	print_stack(&p->v->r->out, row->key->stack, row->key->stack_length, p->v->r->depth);
-	return true;
 }
 
 static int print_survival(const struct survival_view *v)

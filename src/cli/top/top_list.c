@@ -22,39 +22,36 @@ static uint64_t live_of(const struct spool_header *h)
 	return live > 0 ? (uint64_t)live : 0;
 }
 
-static bool put_process(struct table *t, const void *context, size_t row)
+static void put_process(struct table *t, const void *context, size_t row)
 {
 	const struct recorded_process *c =
 	    &((const struct recorded_processes *)context)->process[row];
-	char pid[32], live[FIGURE_TEXT] = "-", samples[32] = "-", mode[FIGURE_TEXT] = "exact";
-	static char command[NAME_BYTES];
 	struct spool_control control;
 	const struct spool_header *h;
-	bool good;
+	char text[FIGURE_TEXT];
+	bool live;
 
 	if (spool_control_open(&control, c->spool, false))
-		return true; /* it has just ended */
+		return; /* it has just ended */
 	h = control.header;
-	snprintf(pid, sizeof(pid), "%d", (int)c->pid);
-	if (has_live(h)) {
-		text_bytes(mode, sizeof(mode), (double)spool_interval(h));
-		text_bytes(live, sizeof(live), (double)live_of(h));
-		snprintf(samples, sizeof(samples), "%" PRIu64, spool_samples(h));
-	}
-	good = table_cell(t, pid) && table_cell(t, spool_state_word(h)) && table_cell(t, mode) &&
-	       table_cell(t, samples) && table_cell(t, live) &&
-	       table_cell(t, text_clean(command, sizeof(command), c->command));
+	live = has_live(h);
+	table_format(COLUMN(t, "PID", true, 0, STYLE_BOLD), "%d", (int)c->pid);
+	table_cell(COLUMN(t, "STATE", false, 2), spool_state_word(h));
+	table_cell(COLUMN(t, "INTERVAL", true, 4, STYLE_DIM),
+		   live ? text_bytes(text, sizeof(text), (double)spool_interval(h)) : "exact");
+	COLUMN(t, "SAMPLES", true, 3, STYLE_DIM);
+	if (live)
+		table_format(t, "%" PRIu64, spool_samples(h));
+	else
+		table_cell(t, "-");
+	table_cell(COLUMN(t, "LIVE, ABOUT", true),
+		   live ? text_bytes(text, sizeof(text), (double)live_of(h)) : "-");
+	table_cell(COLUMN(t, "COMMAND"), c->command);
 	spool_control_close(&control);
-	return good;
 }
 
 static int print_table(const struct recorded_processes *c)
 {
-	static const struct column columns[] = {
-	    {"PID", true, 0, STYLE_BOLD, false},	  {"STATE", false, 2, STYLE_PLAIN, false},
-	    {"INTERVAL", true, 4, STYLE_DIM, false},	  {"SAMPLES", true, 3, STYLE_DIM, false},
-	    {"LIVE, ABOUT", true, 0, STYLE_PLAIN, false}, {"COMMAND", false, 0, STYLE_PLAIN, false},
-	};
 	struct output o = {0};
 
 	output_detect(&o);
@@ -64,8 +61,7 @@ static int print_table(const struct recorded_processes *c)
 			      "'mayfly record -- COMMAND' starts one.");
 		return cli_finish();
 	}
-	if (!table_print_rows(&o, columns, sizeof(columns) / sizeof(*columns), c->count,
-			      put_process, c))
+	if (!table_print_rows(&o, c->count, put_process, c))
 		return cli_error("out of memory");
 	print_wrapped(&o, STYLE_DIM, 0, "'mayfly top PID' shows one of them.");
 	return cli_finish();
