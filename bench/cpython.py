@@ -75,7 +75,7 @@ NATIVE, FORWARD, AGENT, RECORDED, OFF = "native", "forward", "agent", "record", 
 
 
 def variants(tools, work):
-    """Of each its command before the program, and its environment."""
+    """What stands before the program's command in each variant, and its environment."""
     trace, spool = os.path.join(work, "python.mayfly"), os.path.join(work, "python.spool")
     record = [tools.mayfly, "record", "-q", "--force", "-o", trace, "--"]
     return {NATIVE: ([], {}),

@@ -264,7 +264,7 @@ def measure_all(tools, rounds, quick, work, progress, chosen, only_variants):
 
 
 def ratios(program, name, base, key):
-    """Of each round, this variant over its base. Where native ran twice in a round, the base is
+    """This variant over its base, in each round. Where native ran twice in a round, the base is
     the mean of both, except for native itself."""
     by_round = {}
     bases = [base]

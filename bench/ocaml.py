@@ -222,7 +222,7 @@ def added(entry, label, key):
 
 
 def ratios_apart(data, entry, label):
-    """Of CPU time, without what a program pays at its start."""
+    """The ratios of CPU time, without what a program pays at its start."""
     return [(a - start) / b for (a, b), start in zip(pairs(entry, label, "cpu_s"), added(data["start"], label, "cpu_s"))]
 
 

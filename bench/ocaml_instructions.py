@@ -16,7 +16,7 @@ NULL_RATES = RATES[1:]
 
 
 def by_object(path, wanted):
-    """Of a callgrind file: all instructions, and those in the object whose name ends with `wanted`."""
+    """All instructions of a callgrind file, and those in the object whose name ends with `wanted`."""
     names, whole, found, inside, is_call = {}, 0, 0, False, False
     with open(path) as f:
         for line in f:
@@ -55,7 +55,7 @@ def ways(tools, work):
 
 
 def measure_start(tools, command, work, progress):
-    """Of a program that ends at once."""
+    """The instructions of a program that ends at once."""
     result = {}
     for label, env in ways(tools, work)[:1 + len(RATES)]:
         progress("instructions at the start, " + label)

@@ -75,7 +75,7 @@ class Situations:
 
 
 def judge(name, sampler, runs):
-    """Of (estimate, variance, truth)."""
+    """runs: (estimate, variance, truth)."""
     scores = [(estimate - truth) / math.sqrt(variance or math.inf) for estimate, variance, truth in runs]
     errors = [estimate / truth - 1 for estimate, _, truth in runs]
     return {"name": name, "sampler": sampler, "runs": len(runs), "covered": sum(abs(z) <= 1.96 for z in scores),

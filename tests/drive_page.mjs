@@ -145,7 +145,7 @@ const steps = {
 		await page.locator(selector).evaluate((box) => (box.scrollLeft = box.scrollWidth));
 		await page.waitForFunction((selector) => document.querySelector(selector).scrollLeft > 0, selector);
 	},
-	/** Of the chosen line of the source: where its figures are, its end, and the end of what is seen. */
+	/** Where the figures of the chosen line of the source are, its end, and the end of what is seen. */
 	places: () => page.locator(".rows [aria-selected=true]").evaluate((row) => {
 		const box = row.closest(".rows");
 		const range = document.createRange();

@@ -133,7 +133,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	uint8_t *copy = NULL;
 
-	/* Aligned, as what is mapped; of the very size, for what is read beyond to be seen. */
+	/* Aligned like a mapping, and no larger than the spool, so that a read beyond it is seen. */
 	if (posix_memalign((void **)&copy, 64, size ? size : 1))
 		return 0;
 	if (size)

@@ -185,7 +185,7 @@ def need(*programs):
 
 
 def cpu_seconds():
-    """Of this process and of its children that have ended."""
+    """What this process and its children that have ended took."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
 

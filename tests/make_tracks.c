@@ -393,7 +393,7 @@ static void tell_deep(void)
 		end(PARSE, 0);
 }
 
-/* Keys "function" and "key1" to "key9"; of the first, 30 values and words that formats have. */
+/* Keys "function" and "key1" to "key9"; the first has 30 values, and words that formats have. */
 static void tell_labels(void)
 {
 	static const char *const words[] = {"", "(none)", "(others)", "we\"ird\n\xc3\xbc"};

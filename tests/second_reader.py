@@ -268,7 +268,7 @@ INFO = {  # id: name, kind
 
 
 class Event:
-    """An allocation, a free or a promotion. Of a block: `alloc` is its allocation."""
+    """An allocation, a free or a promotion of a block; `alloc` is the block's allocation."""
     kind = node = thread = size = hits = log2 = flags = labels = sample = time = alloc = None
 
     def heap(self):
@@ -602,7 +602,7 @@ class Trace:
         return nodes
 
     def sites_and_sizes(self, c, form, allocs, nodes, pairs, new_sizes):
-        """Of each allocation."""
+        """The site and the size of each allocation."""
         if form == 2:
             pair_site, next_site = [], 0
             for code in c.numbers(41, pairs):

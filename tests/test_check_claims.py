@@ -36,7 +36,7 @@ folder = Folder()
 
 
 def recorded(kib, interval, seed):
-    """seed: of the sampler. The program is the same."""
+    """seed: the sampler's. The program is the same."""
     path = folder / ("%d-%s-%d.mayfly" % (kib, interval, seed))
     if not os.path.exists(path):
         same(record([folder / "program", str(kib)], path, "-i", interval,
@@ -90,7 +90,7 @@ def figures_that_are_claimed_are_found(interval):
 
 @case
 def what_is_decided_is_right():
-    """Of programs that grew by twice what they may, next to none passes as decided, whatever the interval."""
+    """Next to no program that grew by twice what it may passes as decided, whatever the interval."""
     wrong = undecided = total = 0
     for interval in ("4K", "32K", "128K", "512K"):
         for seed in range(RUNS // 2):

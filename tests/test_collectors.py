@@ -212,7 +212,7 @@ KINDS = ["sampled", "exact", "thinned", "groups", "deep", "snapshots", "none", "
 
 @cases(KINDS)
 def totals(kind):
-    """Of the user's metric, and of what was allocated, or live at the peak: those of the report."""
+    """The totals of the user's metric, and of what was allocated or live at the peak, are the report's."""
     for options in QUESTIONS if kind in ("sampled", "exact") else QUESTIONS[:4]:
         metric = options[1] if options[:1] == ["--metric"] else "peak"
         if kind.endswith("snapshots") and run([MAYFLY, "report", *options, trace(kind)]).code:
@@ -232,7 +232,7 @@ def totals(kind):
 
 @cases(["sampled", "exact", "thinned", "deep", "quotes", "inherited-exact"])
 def functions(kind):
-    """Of each function what it allocates, and what it and its callees do."""
+    """What each function allocates, and what it allocates with its callees, is as in the report."""
     for metric, name in (("peak", "inuse_space"), ("allocated", "alloc_space")):
         expected = {row["function"]: [row[key]["bytes"]["estimate"] for key in ("self", "total")]
                     for row in unfolded(trace(kind), "--metric", metric)["rows"]}

@@ -447,7 +447,7 @@ def check_of_unchanged_pairs(count):
 
 @case
 def check_says_what_it_sees():
-    """Of a sampled trace, the increase that would have failed; of an exact one, nothing."""
+    """check prints the increase that would have failed for a sampled trace, nothing for an exact one."""
     runs = [teeth(1, 8192, seed) for seed in (1, 2)]
     arguments = ["--baseline", runs[0], "--max-increase", "allocated=5%", "--max-peak", "1G"]
     text = checked(*arguments, runs[1], code=0).out.decode()

@@ -153,7 +153,7 @@ def snapshot(options):
 
 @case
 def snapshot_of_a_long_recording():
-    """Where the recorder has read the spool, and given packets back."""
+    """The recorder has read the spool, and given packets back."""
     def consumed():
         with open(here / "t.mayfly.spool", "rb") as file:
             return file.read(232)[224:] != bytes(8)

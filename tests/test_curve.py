@@ -135,7 +135,7 @@ def filtered(filters):
 
 
 def sparkline(path, steps):
-    """Of the report: the glyphs of a terminal's line."""
+    """The glyphs of the line that the report draws on a terminal."""
     result = run([MAYFLY, "report", path], env=environment(LANG="C.UTF-8", COLUMNS="120"))
     found = re.search(r"^Live bytes .*(.{%d})  0 to" % steps, result.out.decode(), re.M)
     if not found:

@@ -7,7 +7,7 @@
  *	SUMMED	the same, with a checksum that is right again
  *	CONTENT	bytes of what the chunk holds, which is stored plainly then; the index follows
  *
- * Where a trace can be used without a chunk of this type, it opens, says which chunk is bad, and gives
+ * If a trace can be used without a chunk of this type, it opens, says which chunk is bad, and gives
  * the figures that it gives otherwise. Else it is refused, or opens as incomplete.
  */
 #include <mayfly/trace.h>

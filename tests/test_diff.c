@@ -447,7 +447,7 @@ static void test_stacks(void)
 	PAIRS(before, after, MAYFLY_BY_STACK, false, pairs);
 }
 
-/* By function: other files, other clones, other hashes. */
+/* Rows by function have a pair in spite of other files, other clones, other hashes. */
 static void test_functions(void)
 {
 	static const struct known before[] = {{{{"f", "a.c", 10}}, 1},
@@ -546,7 +546,7 @@ static void draw_side(struct random_side *s, size_t hosts, double mean)
 	s->figure = of(sum, 0, mean / 1e6);
 }
 
-/* Of 2,000 pairs: how many intervals hold the true change, and how many are significant. */
+/* How many intervals of 2,000 pairs hold the true change, and how many are significant. */
 static void compare_sides(size_t before, size_t after, double factor, double *hold, double *real)
 {
 	*hold = *real = 0;

@@ -514,7 +514,7 @@ static double standard_errors(double sum, double variance, int runs)
 }
 
 /*
- * The mean error of each figure, in standard errors of the mean. Of so many figures some are beyond
+ * The mean error of each figure, in standard errors of the mean. Some of so many figures are beyond
  * 3 by chance (1 in 370): one counts as biased when it is beyond in both batches or in all runs
  * together beyond 4, and the whole as biased when more than 1 in 100 are beyond 3. The variance of
  * plain samples is known; that of others is what the estimates say themselves, on average, and at

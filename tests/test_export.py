@@ -79,7 +79,7 @@ def folded_stacks(text):
 
 
 def speedscope_stacks(profile, frames):
-    """Of an evented profile, after checking that it nests and runs forward."""
+    """The stacks of an evented profile, after checking that it nests and runs forward."""
     stack, at, found = [], profile["startValue"], collections.Counter()
     for event in profile["events"]:
         check(event["at"] >= at, "back in time", event)
@@ -214,7 +214,7 @@ def totals(kind):
 
 @cases(["sampled", "exact", "thinned", "deep", "quotes", *INHERITED])
 def functions(kind):
-    """Of each function what it allocates, and what it and its callees do."""
+    """What each function allocates, and what it allocates with its callees, is as in the report."""
     for options in ([], ["--metric", "allocated", "--all-frames"], ["--hide", "parse"]):
         expected = {row["function"]: (row["self"]["bytes"]["estimate"],
                                       row["total"]["bytes"]["estimate"])

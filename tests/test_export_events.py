@@ -277,8 +277,8 @@ def ctf_has_every_event(name):
     expected, got = collections.defaultdict(list), collections.defaultdict(list)
     zero = min(e[0] for e in events if e[1] in BLOCKS) - dump(name)[0]["time_ns"]
     check(0 <= abs(zero - start_ns(start)) < 10**6, "time 0", zero, start["start_time"])
-    # Of events of one time in two threads, babeltrace may print either first: the names of a stack are
-    # looked up at the end.
+    # Two threads may have events at the same time, and babeltrace may print either first: the names of
+    # a stack are looked up at the end.
     frames, stacks, weights = {}, {}, {}
     for time, kind, tid, _, fields in events:
         if kind == "frame":
@@ -773,7 +773,7 @@ def more_labels_than_are_shown():
 
 @cases(["known-exact", "tracks-snapshots", "none"])
 def nothing_of_labels(name):
-    """Where there are none, and where the trace has no single blocks."""
+    """A trace without any, and one without single blocks."""
     same(label_sums(name)[0], {}, "sums")
     same([e for e in chrome(name) if e["ph"] == "C" and e["name"].startswith("live heap by ")
           and e["name"] != "live heap by function"], [], "counters")
@@ -1015,7 +1015,7 @@ def perfetto_dumps(name):
     p = Perfetto(export("perfetto", name))
     peak = report(trace(name))
     before = {}
-    # Of snapshots there are as many as the program took milliseconds.
+    # There are as many snapshots as the program took milliseconds.
     check(len(p.dumps) >= (2 if "snapshots" in name else 10 if name.startswith("known") else 4), list(p.dumps))
     for (time, heap), rows in p.dumps.items():
         same(heap, "libc.malloc", "heap")
@@ -1517,7 +1517,7 @@ def pprof_by_labels(path, kind):
 
 @cases(["tracks-exact", "tracks-sampled"])
 def pprof_labels(name):
-    """What has which labels: of all that was allocated, and of what was never freed, some of it."""
+    """What has which labels, for all that was allocated and for what was never freed."""
     weights = {e["sample"]: e["weight_bytes"] for e in dump(name)}
     sizes = {e["sample"]: e["size"] for e in dump(name)}
     freed = {e["sample"] for e in dump(name) if e["event"] == "free"}

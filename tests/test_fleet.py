@@ -544,7 +544,7 @@ def replicas_that_cannot_be_made():
 
 @case
 def old_processes_are_forgotten():
-    """Whole processes: of one that goes on, nothing, as it would be pushed again."""
+    """Whole processes: nothing of one that goes on is pushed, as it would be pushed again."""
     with server() as s, Folder() as here:
         good("fleet", "init", s.url())
         put_tables(s, ["f"], ["('2023-11-14', 'api', 'h', 1, 1, 1, 1699920000000000000, 1699920060000000000, 1, 1)"],

@@ -243,7 +243,7 @@ def sums_are_unbiased():
 
 @case
 def variances_are_scaled():
-    """Of samples: their number stays, sums are divided by the share, and variances by its square."""
+    """A share of samples: their number stays, sums are divided by the share, variances by its square."""
     with fleet() as (s, here), processes(here, 1, "interval=4K", "seed=1") as (one,):
         lines = {share: config(s, here, rule(share, "1h", "interval = 4K"), every="1h") for share in ("100%", "50%")}
         trace = here / "t"
@@ -351,7 +351,8 @@ def dormant_again():
 
 @case
 def last_windows():
-    """Of a process that ends, at once, and its spool goes; of all when the agent is told to end."""
+    """A process that ends sends its last window at once, and its spool goes; all processes send theirs
+    when the agent is told to end."""
     with fleet() as (s, here), processes(here, 2) as (one, other):
         with agent(here, config(s, here, "remove = yes", rule("100 %"), every="1h")) as a:
             one.told.tell("a", 3)
@@ -800,7 +801,7 @@ def the_clock_is_set():
 
 @case
 def nothing_can_be_written():
-    """Where standard output and the disk are full, it goes on."""
+    """It goes on when standard output and the disk are full."""
     with fleet() as (s, here), processes(here, 1) as (one,):
         with open(here / "c", "w") as file:
             file.write(config(s, here, rule("100 %")))

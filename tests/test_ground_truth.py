@@ -266,7 +266,7 @@ def estimates(what):
             if s.uncertain >= 20 and not (key[2] == "blocks" and allocates_all_sizes(key[1]))}
     check(len(firm) >= 20, "too few sites to judge:", len(firm))
     bad = {key: round(z, 2) for key, z in firm.items() if abs(z) > 3}
-    # Of 1,000 unbiased means 2.7 lie outside of 3 standard errors; more by t's heavier tails.
+    # 2.7 in 1,000 unbiased means lie outside of 3 standard errors; more by t's heavier tails.
     check(len(bad) <= max(1, 0.015 * len(firm)), len(bad), "of", len(firm), "are biased:", bad)
     check(all(abs(z) < 5.5 for z in firm.values()), "biased:", bad)
     for metric in ("allocated", "live"):
@@ -280,8 +280,8 @@ def estimates(what):
     print("# coverage of the 95 %% intervals, %s: %s" % (what, ", ".join(
         "%d-%d samples %.3f of %d" % (*c, held / number, number)
         for c, (held, number) in coverage.items() if number)))
-    # Of few sampled blocks nothing tells how many others there are of sizes that nobody saw: 1 byte
-    # to 64 MB in one function. The count's interval is no promise there; the bytes' is.
+    # A few sampled blocks do not tell how many others there are of sizes that nobody saw: 1 byte to
+    # 64 MB in one function. The interval of the number of blocks is no promise there; that of bytes is.
     print("# of the number of blocks where sizes are of all magnitudes: %.3f of %d" %
           (mixed[0] / mixed[1], mixed[1]))
     for c, (held, number) in coverage.items():
@@ -540,7 +540,7 @@ LABELLED_RUNS = 40
 
 @cases(["stratified", "poisson"])
 def labelled_estimates(sampler):
-    """Of spools, as mayfly record takes longer than the program."""
+    """Estimates by label, read from spools: mayfly record takes longer than the program."""
     series, held, judged = {}, 0, 0
     with Folder() as here:
         for number in range(1, LABELLED_RUNS + 1):
@@ -563,7 +563,7 @@ def labelled_estimates(sampler):
     bad = {key: round(z, 2) for key, z in scores.items() if abs(z) > 3}
     check(not bad, "biased:", bad)
     print("# coverage of %d intervals of labels, spans and pools: %.3f" % (judged, held / judged))
-    # Of 220 runs 0.975 and 0.953. The figures of a run hang together, so 40 runs are worth some 300
+    # 220 runs gave 0.975 and 0.953. The figures of a run hang together, so 40 runs are worth some 300
     # independent intervals: three standard errors below 0.95 is 0.91.
     check(held >= 0.91 * judged, "coverage", held / judged)
 

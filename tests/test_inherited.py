@@ -335,7 +335,7 @@ def memtrace_has_own_blocks(way):
 
 @case
 def weights_are_inherited():
-    """Of the same blocks, parent and child have the same samples with the same weights."""
+    """Parent and child have the same samples of their common blocks, with the same weights."""
     parent, = traces("poisson")["parent"]
     expected = figures(report(parent, "--metric", "peak", "--focus", "site_a")["total"])
     for trace in traces("poisson")["child"]:

@@ -104,7 +104,7 @@ def conforms(file):
 
 
 def events(file):
-    """Of a Memtrace file: (event, id, samples, words, what follows)."""
+    """The events of a Memtrace file: (event, id, samples, words, what follows)."""
     dump = run([MAYFLY, "dump", "--like-memtrace", file])
     check(dump.code == 0 and not dump.err, dump)
     found = []
@@ -421,7 +421,7 @@ def buffers_one_by_one():
 
 @cases(FORMATS)
 def deep_stacks(kind):
-    """Of 3000 frames, 400 are kept: those at the leaf; the program can ask for fewer."""
+    """The 400 frames at the leaf of a stack of 3000 are kept; the program can ask for fewer."""
     with Folder() as here:
         for case_name, frames, rate in (("deep", 400, "1e-2"), ("limit", 20, "1")):
             file = here / case_name

@@ -619,7 +619,7 @@ def names_are_resized():
 
 @case
 def names_are_copied():
-    """Whole, with file and module; of a stack all frames."""
+    """Whole names, with file and module, and all frames of a stack."""
     function, stack = drive(
         golden("exact"), ["clipboard"], ["open", "#v1/table"], ["press", "j", "c"], ["until", ".view-bar", "Copied"],
         ["copied"], ["open", "#v1/table?own.by=stack"], ["press", "j", "c"], ["until", ".view-bar", "Copied"], ["copied"])

@@ -280,7 +280,7 @@ def totals_are_those_of_info():
 
 @case
 def stratified_is_never_worse_than_points_that_know_nothing_of_each_other():
-    """Of independent points, n R has the variance R times the bytes."""
+    """With independent points, the variance of n R is R times the bytes."""
     planned = plan_json()
     for entry in planned["intervals"]:
         for row, error in zip(planned["rows"], entry["stratified"]["row_errors"]):

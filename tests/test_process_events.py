@@ -24,7 +24,7 @@ def record(folder, command, *options, **changes):
 
 
 def dump(trace):
-    """Of each track event: time, event (instant, count), name, tid, values, stack."""
+    """All track events: (time, event (instant, count), name, tid, values, stack)."""
     out = run([MAYFLY, "dump", "--json", trace])
     same(out.code, 0, "dump: %r" % out)
     events = [json.loads(line) for line in out.out.decode().splitlines()]
@@ -148,7 +148,7 @@ def wrong_options():
 
 @case
 def sandbox():
-    """Where the agent may ask the kernel for nothing, mappings are recorded all the same."""
+    """Mappings are recorded even if the agent may ask the kernel for nothing."""
     with Folder() as folder:
         ran, traces = record(folder, [PROGRAM, "sandbox"])
         same(ran.code, 0, repr(ran))
@@ -158,7 +158,7 @@ def sandbox():
 
 @case
 def becomes_another_program():
-    """Of images that exec has replaced, those with allocations have a trace."""
+    """Images that exec has replaced have a trace if they allocated."""
     with Folder() as folder:
         ran, traces = record(folder, [PROGRAM, "another"], "--follow", "--exact")
         same((ran.code, ran.out.splitlines()[-1]), (0, b"another"), repr(ran))

@@ -536,7 +536,7 @@ static void refer_block(const struct mayfly_trace *trace, const struct mayfly_qu
 	}
 }
 
-/* total of a stack: of all stacks that end, at the root, with it. */
+/* The total of a stack is that of all stacks that end with it at the root. */
 static void refer_stack_totals(void)
 {
 	for (size_t i = 0; i < reference_rows; i++) {

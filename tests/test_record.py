@@ -1248,7 +1248,7 @@ def spool_and_memory_stay_small():
         facts = info(here / "t.mayfly")
         same((facts["mode"], facts["dropped_samples"]), ("exact", 0))
         check(count <= facts["samples"] <= count + 100, count, facts["samples"])
-        # Of 40 frames on average a third change, of 2 bytes each; and a free.
+        # A third of 40 frames changes on average, 2 bytes each; then there is a free.
         written = 34 * count
         print("# %d allocations: spool at most %d MiB, memory %d then %d MiB" % (
             count, spool >> 20, before >> 20, memory >> 20))

@@ -367,7 +367,7 @@ MEMBERS = {
     "body_lines_index": "insns_info.succ_index_table", "method_definition": "def", "method_owner": "owner",
     "definition_name": "original_id", "class_extension": "ptr", "extension_variables": "iv_tbl",
     "table_bound": "entries_bound", "table_entries": "entries"}
-# Of gc.c, which no header has: rb_during_gc() and rb_gc_count() read them.
+# Members of a struct of gc.c, which no header has: rb_during_gc() and rb_gc_count() read them.
 OF_THE_COLLECTOR = {"objects_flags", "objects_count"}
 
 

@@ -604,7 +604,7 @@ static double weight(const struct sampler *s, uint64_t size, int32_t hits)
 	return s->kind == SAMPLER_POISSON ? z / -expm1(-z / interval) : hits * interval;
 }
 
-/* 0: small blocks; 1: of a page, always weight 1 or nearly; 2: both; 3: in bursts; 4: in calm. */
+/* 0: small blocks; 1: blocks of a page, whose weight is 1 or nearly; 2: both; 3: bursts; 4: calm. */
 static void one_block(struct simulation *sim, bool burst, uint64_t random)
 {
 	uint32_t site = (uint32_t)(random % 4);

@@ -45,7 +45,7 @@ RUNTIME = "libclang-rt-%s-dev-wasm32"
 
 @cases([("both", "14 19", "14"), ("first", "14", "14"), ("second", "19", "19")])
 def one_of_two_names(which):
-    """Of a package with two names, one is installed: the first one that there is."""
+    """One package of two names is installed: the first one that there is."""
     _, versions, wanted = which
     known = " ".join("clang-%s lld-%s %s" % (v, v, RUNTIME % v) for v in versions.split())
     with Folder() as here:

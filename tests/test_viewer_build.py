@@ -127,7 +127,7 @@ TYPES = {"u8": "B", "u32": "I", "f32": "f", "f64": "d"}
 
 
 def compare_arrays(a, b, where):
-    """Of the answers that are arrays (src/view/view.h)."""
+    """Compares answers that are arrays (src/view/view.h)."""
     heads = []
     for answer in (a, b):
         length, = struct.unpack_from("<I", answer)

@@ -194,7 +194,7 @@ def flame(how):
 
 @cases(["served", "file"])
 def difference(how):
-    """Of two traces; a difference of a trace from itself is nowhere significant."""
+    """The page compares two traces; a trace differs nowhere significantly from itself."""
     with opened(how, "--base", SAMPLED, EXACT) as browser:
         browser.open("#v1/difference?metric=allocated")
         browser.until("[role=treeitem]", "all, ")
@@ -234,7 +234,7 @@ def other_tools(tool):
 
 @case
 def heat_of_blocks_that_stay():
-    """Where no block is freed, the map has one column of lifetimes, beside its names and sums."""
+    """If no block is freed, the map has one column of lifetimes, beside its names and sums."""
     with opened("file", EXACT) as browser:
         browser.open("#v1/heat")
         same(browser.columns(".heat-grid"), 4, "names, gap, never freed, sums")

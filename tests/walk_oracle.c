@@ -6,11 +6,11 @@
  * ORACLE_EVERY=n	compare at every n-th allocation of each thread (default 1)
  * ORACLE_OUT=file	append one line of counts at exit
  *
- * What must be equal: all addresses from the caller of malloc to the root, but that a frame which a
- * signal interrupted is pc + 1 here and pc there. Of elided stacks the leaf and the root part, and
- * the number left out. Of truncated stacks the part there is; counted as `shorter` where
- * backtrace() went on. And the common prefix with the capture before must be what it says, no less
- * and no more.
+ * All addresses from the caller of malloc to the root must be equal, except that a frame which a
+ * signal interrupted is pc + 1 here and pc there. In elided stacks, the parts at the leaf and at the
+ * root must be equal, and the number of frames left out; in truncated stacks, the part there is: they
+ * count as `shorter` where backtrace() went on. The common prefix with the capture before must be
+ * what the capture says, no less and no more.
  */
 #include "agent/cpu/cpu.h"
 #include "agent/cpu/sys.h"

@@ -864,7 +864,7 @@ struct mayfly_track_sum {
 	uint64_t count;
 	int64_t first_ns, last_ns;
 	double min, mean, max, last,
-	    total; /* COUNTER: of the values; the mean is over events, not over time */
+	    total; /* COUNTER: the values'; the mean is over events, not over time */
 };
 
 /* CPU time of a thread in the query's window, from its counter "thread.cpu". */

@@ -89,7 +89,7 @@ static bool find_callers(struct callers *c, const struct mayfly_query *query,
 	return true;
 }
 
-/* The stacks vote: of a caller with more than half of the votes, the last one that is left. */
+/* The stacks vote: a caller with more than half of the votes is the last one that is left. */
 static void vote(struct caller *caller, size_t next, double bytes)
 {
 	if (caller->next == next) {
@@ -104,7 +104,7 @@ static void vote(struct caller *caller, size_t next, double bytes)
 
 /*
  * Finds the callers on a stack: from the leaf, each at its innermost place. count: whether votes
- * are counted, the second time. order: of the stack and pass, from 1. False: out of memory.
+ * are counted, the second time. order: the number of the stack and pass, from 1. False: out of memory.
  */
 static bool search_stack(struct callers *c, const struct mayfly_row *stack, size_t order,
 			 bool count)

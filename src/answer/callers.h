@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The functions of the program itself that call those which allocate. Of a chain of calls that
- * passes the same memory on, the innermost one is named:
+ * The functions of the program itself that call those which allocate. Where a chain of calls passes
+ * the same memory on, the innermost function is named:
  *
  *	main            100 %    the entry holds everything through others: left out
  *	  run           100 %    passes 97 % of its memory on to load: left out

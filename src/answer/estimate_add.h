@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums of estimates whose sets of blocks are disjoint, as those of what rows allocate themselves. */
+/* Sums of estimates whose sets of blocks are disjoint, such as what rows allocate themselves. */
 #ifndef MAYFLY_ESTIMATE_ADD_H
 #define MAYFLY_ESTIMATE_ADD_H
 

@@ -20,7 +20,7 @@
 struct found {
 	const struct mayfly_place *place;  /* where it allocates most at once */
 	const struct mayfly_place *caller; /* that most of its memory comes through; may be NULL */
-	double bytes, through;		   /* of its stacks; of those with that caller */
+	double bytes, through;		   /* of its stacks, and of those with that caller */
 };
 
 /*
@@ -206,7 +206,7 @@ static const char *moment_text(const struct mayfly_query *q)
 	return "";
 }
 
-/* The largest function by itself, of those that are sure enough. */
+/* The function that is largest by itself among those whose figures are sure enough. */
 static const struct mayfly_row *largest_row(const struct mayfly_query *q,
 					    const struct mayfly_result *functions)
 {

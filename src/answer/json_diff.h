@@ -11,7 +11,7 @@ struct json_diff {
 	const struct mayfly_query *query; /* to both */
 	struct diff_per per;
 	bool per_given;
-	const struct diff_hosts *hosts;	  /* of both, or NULL: of one process each, or not known */
+	const struct diff_hosts *hosts;	  /* of both; NULL: one process each, or not known */
 	const struct host_totals *totals; /* of these */
 	uint32_t absent;		  /* in one of the traces */
 };

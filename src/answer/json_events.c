@@ -58,7 +58,7 @@ static void put_worst(struct json *j, const struct event_rows *e, const struct s
 	json_end(j);
 }
 
-/* What one span allocated: of those that ended. */
+/* What one span allocated; spans that have not ended do not count. */
 static void put_each(struct json *j, const struct event_rows *e, const struct span_bytes *b)
 {
 	json_object(j, "each");

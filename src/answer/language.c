@@ -244,7 +244,7 @@ static enum code_kind start_kind(const struct code_name *n)
 	return is_allocator_frame(n->function) ? CODE_RUNTIME : CODE_OTHER;
 }
 
-/* Names without "::" and parameters: of the interpreter of Python, too. */
+/* Names without "::" and parameters, among them those of Python's interpreter. */
 static enum code_kind c_kind(const struct code_name *n)
 {
 	if (is_part_of(n->function, python_allocators) || is_part_of(n->function, malloc_wrappers))

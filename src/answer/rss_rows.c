@@ -138,7 +138,7 @@ static bool is_mapped(const struct rss *r, size_t moment, const struct mayfly_ma
 	return m->size && at < r->mapped.ranges[moment] && overlap(&r->mapped.range[moment][at], m);
 }
 
-/* The kernel names the target of a link. Where the program was run by a link, all else has the link's name. */
+/* The kernel names the target of a link. If the program was run by a link, all else has the link's name. */
 static const char *name_of(const struct rss *r, const struct mayfly_mapping *m)
 {
 	const struct mayfly_info *info = mayfly_trace_info(r->trace);

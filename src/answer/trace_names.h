@@ -14,7 +14,7 @@
  * Returns the function itself, or text that it may have written into the buffer. */
 const char *frame_shown_name(char *buffer, size_t size, uint32_t kind, const char *function,
 			     const char *module, uint64_t address);
-/* The same without a copy of a long name: of a place, and of a row by function or line. */
+/* The same for a place, and for a row by function or line, without a copy of a long name. */
 #define UNKNOWN_FUNCTION 256 /* bytes of the buffer: a name made of a module and an address */
 const char *place_function(char *buffer, size_t size, const struct mayfly_place *place);
 const char *row_function(char *buffer, size_t size, const struct mayfly_row *row);

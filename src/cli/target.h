@@ -36,7 +36,7 @@ int target_sink(void *target, const void *bytes, size_t size);
 
 /* It is complete and takes its name. False after a line on stderr. */
 bool target_finish(struct target *t);
-/* Gives the target up. error: of the sink, to be reported on stderr; 0: nothing to report. */
+/* Gives the target up. error: the sink's, to be reported on stderr; 0: nothing to report. */
 void target_drop(struct target *t, int error);
 
 #endif

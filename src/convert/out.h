@@ -17,7 +17,7 @@
 struct out {
 	trace_sink *sink;
 	void *context;
-	int error; /* the first one: of the sink, or of out_fail() */
+	int error; /* the first one, from the sink or out_fail() */
 	size_t used;
 	char buffer[16384];
 };

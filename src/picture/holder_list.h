@@ -22,7 +22,7 @@ enum holder_kind {
 
 struct holder {
 	enum holder_kind kind;
-	const char *name;   /* readable; of a stack: the function, or "" */
+	const char *name;   /* readable; a stack's is its function, or "" */
 	const char *module; /* "" : none */
 	uint64_t address;   /* in the process, of a variable, or of a mapping without a name */
 	pid_t tid;	    /* 0: of no thread */

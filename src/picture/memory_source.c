@@ -62,7 +62,7 @@ static bool read_file(int fd, uint64_t address, uint8_t *to, size_t bytes)
 
 /* ---- pages that nobody has written to ---- */
 
-/* The kernel has an entry for each page, of whatever size pages have here. Where they cannot be read, all may
+/* The kernel has an entry for each page, of whatever size pages have here. If they cannot be read, all may
  * be filled. */
 static uint64_t first_filled(int pages, uint64_t address, uint64_t end)
 {

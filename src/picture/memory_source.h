@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The memory, the maps and the threads of a process: of one that runs, of its frozen copy, or from a core
+ * The memory, the maps and the threads of a process that runs, of its frozen copy, or from a core
  * file. What the rest of the room sees of it is here.
  */
 #ifndef MAYFLY_MEMORY_SOURCE_H

@@ -34,7 +34,7 @@ struct picture_wishes {
 };
 
 struct picture {
-	pid_t pid; /* 0: of a core file */
+	pid_t pid; /* 0: the picture is of a core file */
 	char program[64];
 	unsigned int libc_version;
 	enum python_state has_python;

@@ -122,7 +122,7 @@ static int take_frame(Dwfl_Frame *at, void *to)
 	for (unsigned int i = 0; i < STACK_KEPT; i++) {
 		Dwarf_Word value;
 
-		/* Where no table says more, it is as the function that was called has left it. */
+		/* It is as the function that was called has left it, unless a table says more. */
 		if (!dwfl_frame_reg(at, kept[i], &value))
 			frame->kept[i] = value;
 		else if (w->count)

@@ -125,7 +125,7 @@ static int compare_ordered(const void *x, const void *y)
 	return a->node < b->node ? -1 : a->node > b->node;
 }
 
-/* By parent: the callees of node i are child[first[i]] up to child[first[i + 1]]. */
+/* Orders nodes by parent: the callees of node i are child[first[i]] up to child[first[i + 1]]. */
 static void list_children(const struct calls_shape *shape, const struct calls_side *side,
 			  size_t sides, struct ordered *child, uint32_t *first)
 {

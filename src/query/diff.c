@@ -72,7 +72,7 @@ static bool has_few(const struct side *a, const struct side *b, double change, u
 /*
  * The less certain of two tests of the same hypothesis. The score test trusts rare samples of a
  * coarse interval too much when the other side has a fine one; the likelihood-ratio test trusts a
- * side without samples too much. Where one of them errs, the other is right.
+ * side without samples too much. If one of them errs, the other is right.
  */
 static double change_p(const struct side *a, const struct side *b, double change)
 {
@@ -330,9 +330,9 @@ static void forget_verdicts(struct trace_diff *d)
 }
 
 /*
- * What strata take off a variance is an estimate. Among many rows the ones with the largest changes
- * are those of which too much was taken: without this, 6 to 11 % of unchanged pairs of some
- * programs had a row called significant.
+ * What strata take off a variance is an estimate. The rows with the largest changes among many are
+ * mostly rows whose variance lost too much: without this factor, 6 to 11 % of unchanged pairs of
+ * some programs had a row called significant.
  */
 #define STRATA_CAUTION 1.25
 

@@ -497,7 +497,7 @@ static void number_plain(struct align *a, struct sites *s, const struct mayfly_t
 		s->exact[i] = plain_number(a, trace, &s->result->row[i], by);
 }
 
-/* By function: functions without a pair may have moved to another file. */
+/* Pairs by function: a function without a pair may have moved to another file. */
 static void number_functions(struct align *a, struct sites *s)
 {
 	for (size_t i = 0; i < s->result->rows; i++) {

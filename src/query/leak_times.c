@@ -49,7 +49,7 @@ static void fill_leak_times(struct leak_times_run *r, const struct mayfly_series
 
 	a->rows = r->s.shown.rows;
 	a->time_ns = series->time_ns;
-	/* One more: of all others, which nobody asks for. */
+	/* One row more for all others, which nobody asks for. */
 	a->row = r->row = answer_array(&r->s, a, a->rows + 1, sizeof(*r->row));
 	if (r->s.error || series->rows != a->rows + 1)
 		return;

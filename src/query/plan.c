@@ -58,7 +58,7 @@ struct stratum {
 
 _Static_assert(PLAN_FIRST_LOG2 + PLAN_LEVELS <= 32, "bytes of a stratum");
 
-/* A thread's allocations at each interval: of all its points, or of one class of its blocks. */
+/* A thread's allocations at each interval: all of them, or those of one class of blocks. */
 struct line {
 	struct stratum level[PLAN_LEVELS];
 };

@@ -101,12 +101,12 @@ struct kept_place {
 	bool hides;		  /* something is hidden: the stack is not empty */
 };
 
-/* Becomes a row; its sums are in query_state.group_sums. By stack: a place of a stack. */
+/* Becomes a row, or a place of a stack when rows are stacks; its sums are in query_state.group_sums. */
 struct group {
 	uint32_t function, file, module; /* texts; NONE: the group's places differ */
 	uint32_t line, thread, free_thread;
 	int64_t low, high;
-	uint64_t address; /* of the frame if by_address; of a mark */
+	uint64_t address; /* the frame's if by_address; a mark's */
 	uint32_t kind;
 	uint32_t first_char, last_char; /* BY_STACK only */
 	bool by_address, inlined;
@@ -157,7 +157,7 @@ struct shown {
 	size_t sources;
 };
 
-/* Whose sizes: of the rows' self or total, or all. */
+/* Whose sizes are asked for: those of the rows' self, of their total, or all. */
 enum spread_of { SPREAD_SELF, SPREAD_TOTAL, SPREAD_ALL, SPREADS };
 
 /* Where a node is when stacks begin at a function: query.show_from. */

@@ -2,7 +2,7 @@
 /*
  * query_tree.c: from sums per slot to groups or printed stacks; query.h has a drawing.
  *
- * A walk visits the tree depth first, chain by chain (reader.h). Of each chain it needs the nodes
+ * A walk visits the tree depth first, chain by chain (reader.h). It needs the nodes of each chain
  * down to the last one that has a sum or is the start of a needed chain:
  *
  *	chain 1:  1 - 2 - 3 - 4 - 5       5 has no sum and nothing below: 1 to 4 are needed

@@ -40,7 +40,7 @@ struct series_run {
 	size_t at;			       /* first moment at or after the current event */
 	bool fates;			       /* query_asks_fate() */
 	struct running *running;	       /* of candidates, while rows are chosen; then NULL */
-	const uint32_t *chosen; /* candidate -> row, or NONE: of all others; NULL: all are rows */
+	const uint32_t *chosen; /* candidate -> row, or NONE: all others'; NULL: all are rows */
 };
 
 /* ---- changes ---- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What single spans allocated, by type: what one request costs. Of sampled traces a span's bytes are
+ * What single spans allocated, by type: what one request costs. In a sampled trace a span's bytes are
  * the weights of its samples, so only the mean of many spans says something.
  */
 #ifndef MAYFLY_SPAN_BYTES_H

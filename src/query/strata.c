@@ -163,7 +163,7 @@ static void join(struct query_state *s, const struct sample_link *l, uint32_t be
 
 /*
  * A run of successive samples that count is taken for one group's variance: R^2, as sparse samples
- * need. Where the run begins or ends with its line, the groups there are simply not full, and have
+ * need. When the run begins or ends with its line, the groups there are simply not full, and have
  * R^2 / 6 on average instead of up to R^2. A short line does not show that it is such a run.
  */
 #define LONG_LINE 8

@@ -31,7 +31,7 @@ struct debug_server *debug_server_new(int64_t limit_ns, debug_server_progress *p
 				      void *context);
 void debug_server_free(struct debug_server *d); /* NULL is allowed */
 
-/* Opens the debug file with this build-id; path: of the module, for the progress. Each file is asked
+/* Opens the debug file with this build-id; path: the module's, for the progress. Each file is asked
  * for once. *f is zeroed when it is not there. d may be NULL. */
 bool debug_server_open(struct debug_server *d, struct elf_file *f, const char *path,
 		       const uint8_t *id, size_t length);

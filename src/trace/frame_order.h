@@ -8,7 +8,7 @@
 
 struct frame_key {
 	uint64_t address;
-	uint32_t kind, module, index; /* index: of the frame, for the caller */
+	uint32_t kind, module, index; /* index: the frame's number, for the caller */
 };
 
 void frame_keys_sort(struct frame_key *key, size_t count);

@@ -29,7 +29,7 @@ enum {
 	LEFT,
 	SELF_STDERR,
 	TOTAL_STDERR,
-	ARRAYS, /* of a tree; of a difference also: */
+	ARRAYS, /* of a tree; a difference also has: */
 	BEFORE = ARRAYS,
 	SIGNIFICANT,
 	DIFF_ARRAYS

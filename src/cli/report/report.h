@@ -74,7 +74,7 @@ struct report {
 	size_t moments;	      /* of the series */
 	const char *sort;     /* --sort, whose values depend on the view */
 	const char *function; /* of --callers and --callees */
-	const char *fleet_by; /* --by host, version, service or label.KEY; of a fleet's database */
+	const char *fleet_by; /* --by host, version, service or label.KEY, for a fleet's database */
 	enum mayfly_by classes;	  /* of the histogram */
 	enum span_sort span_sort; /* --sort of spans, when it was given */
 };

@@ -94,7 +94,7 @@ static int print_once(struct top *t)
 	return status ? status : cli_finish();
 }
 
-/* Until the recording ends; of a finished trace once. */
+/* Shows it until the recording ends, or a finished trace once. */
 static int print_again_and_again(struct top *t)
 {
 	bool more = true;

@@ -4,7 +4,7 @@
  *
  *	cmd_top.c	options, and which of these
  *	top_list.c	without a name: the recorded processes
- *	top_source.c	the trace: of a recording that goes on, again and again, or of a file
+ *	top_source.c	the trace: a recording's that goes on, read again and again, or a file's
  *	top_ask.c	the questions to it, those of mayfly report
  *	top_stacks.c	the stacks of one row
  *	top_json.c	the answers as JSON

@@ -65,7 +65,7 @@ struct names {
 struct domain {
 	unsigned number;
 	int64_t begin_us, end_us;	   /* of the packet */
-	int64_t begin_id, next_id, id_end; /* id_end: of the ids that it has taken */
+	int64_t begin_id, next_id, id_end; /* id_end: the end of the ids that it has taken */
 	struct packet events;
 
 	int64_t *last; /* stack */

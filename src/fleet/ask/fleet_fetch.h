@@ -22,7 +22,7 @@
 #include "fleet/database/fleet_filter.h"
 #include "trace/write/writer.h"
 
-/* name: of the question, for the reader of the trace. False: c->why. */
+/* name: the question's, for the reader of the trace. False: c->why. */
 bool fleet_fetch(struct clickhouse *c, const char *name, const struct fleet_filter *filter,
 		 trace_sink *sink, void *context);
 

@@ -11,7 +11,7 @@
 
 /*
  * Nested queries, from the innermost: the windows that count, processes, hosts, groups. No name is that of
- * a column, as the server would take one for the other. Where processes were chosen with a share, their
+ * a column, as the server would take one for the other. If processes were chosen with a share, their
  * number is an average over time: the times that they recorded, each divided by its share, are summed and
  * divided by the length of the whole time.
  */

@@ -16,7 +16,7 @@
 
 /* ---- all windows ---- */
 
-/* digits: of a service's name, if all windows have one. Samples are in the order of services. */
+/* digits: those of a service's name, if all windows have one. Samples are in the order of services. */
 static void set_service(struct fleet_windows *w, const char *digits)
 {
 	int length;

@@ -33,7 +33,7 @@ struct fleet_steps {
 	uint32_t count;
 };
 
-/* They end with the last window. every_ns: -1: of a length that fits. */
+/* They end with the last window. every_ns: their distance; -1: one that fits. */
 bool fleet_steps_choose(struct clickhouse *c, const struct fleet_windows *w, int64_t every_ns,
 			struct fleet_steps *steps);
 

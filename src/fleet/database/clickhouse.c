@@ -184,7 +184,7 @@ static char *address_of(struct clickhouse *c, const char *more, const char *stat
 	return address;
 }
 
-/* Frees the address. type: of the body, or NULL. answer: NULL when what the server says does not matter. */
+/* Frees the address. type: the body's, or NULL. answer: NULL when what the server says does not matter. */
 static bool post(struct clickhouse *c, char *address, const char *type, const struct bytes *body,
 		 struct bytes *answer)
 {

@@ -26,7 +26,7 @@ struct rollup {
 /*
  * A row for each window to be joined: its push, the push of the joined window, and the push without samples
  * that replaces its own. The new numbers are a little below the old ones, as the smallest one counts.
- * Where the share of the process changed among the windows of such a time, they are not joined: they say
+ * If the share of the process changed among the windows of such a time, they are not joined: they say
  * when it changed.
  */
 #define PLAN "push UInt64, joined UInt64, gone UInt64, is_first UInt8, is_last UInt8"

@@ -20,7 +20,7 @@ struct host_agent {
 	bool verbose;	    /* a line for each window */
 };
 
-/* Until a signal ends it. *config: of the file; afterwards the one that was in force, for the caller to
+/* Runs until a signal ends it. *config: the file's; afterwards the one that was in force, for the caller to
  * free. False after a line on stderr. */
 bool host_agent_run(const struct host_agent *a, struct host_config *config);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Chunks without which a trace can be used. Where one is damaged, opening leaves it out, remembers
+ * Chunks without which a trace can be used. Opening leaves a damaged one out, remembers
  * it, and goes on:
  *
  *	... TREE EVNT trak cntr SUMS frag maps | FRMS TREE EVNT ... indx

@@ -21,7 +21,7 @@
 #include <mayfly/trace.h>
 
 struct sums_part {
-	int64_t from_ns, to_ns; /* of its first and last event; snapshots: of the interval */
+	int64_t from_ns, to_ns; /* its first and last event's; snapshots: the interval's */
 	uint64_t end_event;	/* events of the history up to its end */
 	uint64_t largest_bytes; /* live bytes: the largest in it, at its events */
 	size_t nodes;		/* that have any counter other than 0 */

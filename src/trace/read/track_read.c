@@ -260,7 +260,7 @@ void tracks_drop_unsound(struct mayfly_trace *t, struct chunk_reader *r)
 	t->info.track_events = events;
 }
 
-/* Where one of text, type or labl is missing, those after it would get its numbers. */
+/* If one of text, type or labl is missing, those after it would get its numbers. */
 bool tracks_read(struct table_reader *r, uint32_t type, size_t at)
 {
 	struct mayfly_trace *t = r->t;

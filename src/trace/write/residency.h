@@ -41,7 +41,7 @@ bool residency_shrink(struct residency *r);
 
 struct column_writer;
 
-/* Appends the chunk, with the rows sorted by address; of those that overlap, the later one begins
+/* Appends the chunk, with the rows sorted by address; where two overlap, the later one begins
  * where the earlier one ends. */
 void residency_write(struct residency *r, enum residency_moment moment,
 		     struct column_writer *columns, struct bytes *out);
