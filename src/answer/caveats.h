@@ -6,8 +6,6 @@
 #ifndef MAYFLY_CAVEATS_H
 #define MAYFLY_CAVEATS_H
 
-#include <stdbool.h>
-
 #include <mayfly/trace.h>
 
 #define CAVEAT_BYTES 2048

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "answer/json_parts.h"
 #include "answer/trace_names.h"
 
 #define PLACE_BYTES 4096

@@ -8,7 +8,6 @@
 #include "cli/nearest.h"
 #include "terminal/output.h"
 #include "terminal/terminal.h"
-#include "answer/text_format.h"
 
 #define HELP_COLUMNS 90
 #define MOST_INDENT  27 /* of the texts beside the options */

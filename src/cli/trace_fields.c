@@ -8,7 +8,6 @@
 
 #include "answer/by_label.h"
 #include "answer/caveats.h"
-#include "answer/trace_names.h"
 #include "answer/hints.h"
 #include "answer/text_format.h"
 #include "answer/trace_facts.h"

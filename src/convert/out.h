@@ -7,7 +7,6 @@
 #ifndef MAYFLY_OUT_H
 #define MAYFLY_OUT_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -12,7 +12,6 @@
 #define MAYFLY_EXPRESSION_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 struct expression;
 

@@ -4,7 +4,6 @@
 #define MAYFLY_REQUEST_CHECK_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #define TOKEN_TEXT 33 /* 32 hexadecimal digits */

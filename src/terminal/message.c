@@ -2,7 +2,6 @@
 /* Messages and exit statuses: see message.h. */
 #include "terminal/message.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,7 +9,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "answer/json_parts.h"
 #include "base/search.h"
 #include "view/answers.h"
 #include "view/lane_index.h"

@@ -20,7 +20,6 @@
 
 #include "answer/json_parts.h"
 #include "answer/leak_parts.h"
-#include "answer/text_format.h"
 #include "answer/trace_facts.h"
 
 #include <getopt.h>

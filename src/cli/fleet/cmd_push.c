@@ -10,7 +10,6 @@
 #include "fleet/push/fleet_login.h"
 #include "cli/input/open_trace.h"
 #include "cli/option_table.h"
-#include "terminal/output.h"
 #include "cli/fleet/push_every.h"
 
 #define LEAST_NS 1000000000

@@ -2,7 +2,6 @@
 /* What grew from picture to picture, as JSON: all rows of all pictures. */
 #include "cli/heap/heap_growth_print.h"
 
-#include "answer/json_parts.h"
 #include "terminal/print_json.h"
 
 static void put_moments(struct json *j, const struct heap_growth *g)

@@ -2,8 +2,6 @@
 /* Names in tables of heaps. */
 #include "cli/heap/heap_print.h"
 
-#include "answer/text_format.h"
-
 void heap_put_name(struct table *t, const struct heap_view *view, const char *name, size_t columns)
 {
 	char fitted[HEAP_NAME_TEXT];

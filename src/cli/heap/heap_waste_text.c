@@ -4,7 +4,6 @@
 
 #include <stdlib.h>
 
-#include "answer/text_format.h"
 #include "cli/heap/heap_waste_figures.h"
 
 /* ---- all of it ---- */

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/cli.h"
 #include "symbols/debug_server.h"
 
 /* What the handler prints, when there is no part of the trace, and when there is one; NULL: out of memory.

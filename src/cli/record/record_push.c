@@ -11,7 +11,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/cli.h"
 #include "fleet/http/server_url.h"
 
 #define DEFAULT_EVERY "60s"

@@ -6,7 +6,6 @@
 #define MAYFLY_RECORD_STREAM_H
 
 #include <stdbool.h>
-#include <stdint.h>
 
 #include "cli/option_table.h"
 #include "record/outgoing.h"

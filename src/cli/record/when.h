@@ -11,8 +11,6 @@
 #ifndef MAYFLY_WHEN_H
 #define MAYFLY_WHEN_H
 
-#include <pthread.h>
-
 #include "cli/option_table.h"
 #include "record/session.h"
 

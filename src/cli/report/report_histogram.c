@@ -7,7 +7,6 @@
 #include "cli/report/report.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "answer/json_views.h"
 #include "answer/text_format.h"

@@ -5,7 +5,6 @@
 #include <inttypes.h>
 
 #include "answer/json_views.h"
-#include "answer/text_format.h"
 
 static double mean(uint64_t sum, uint64_t count)
 {

@@ -11,7 +11,6 @@
 #include "cli/report/report.h"
 
 #include "answer/json_parts.h"
-#include "answer/trace_facts.h"
 #include "query/calls_tree.h"
 
 #include <stdlib.h>

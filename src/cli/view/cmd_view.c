@@ -21,7 +21,6 @@
 #include "cli/option_table.h"
 #include "terminal/output.h"
 #include "cli/input/ongoing.h"
-#include "cli/input/source_files.h"
 #include "cli/view/view_html.h"
 #include "cli/view/viewing.h"
 

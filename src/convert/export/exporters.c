@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "convert/export/exports.h"
-#include "convert/export/memtrace_write.h"
 
 #ifdef HAVE_SQLITE
 #define SQLITE_IN_BUILD .convert_at = export_sqlite

@@ -12,7 +12,6 @@
 
 #include <mayfly/trace.h>
 #include <sqlite3.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "query/peak.h"

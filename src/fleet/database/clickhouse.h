@@ -9,7 +9,6 @@
 #define MAYFLY_CLICKHOUSE_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 #include "base/bytes.h"
 #include "fleet/database/row_binary.h"

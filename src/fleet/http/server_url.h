@@ -13,7 +13,6 @@
 #define MAYFLY_SERVER_URL_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 #define SERVER_URL_WHY 256
 #define SERVER_URL_FORMS                                                                           \

@@ -7,7 +7,6 @@
  *	place	of type A: ^ the next event's first value; its others stand `count` after each other
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "format/format.h"
 #include "trace/read/track_read.h"
