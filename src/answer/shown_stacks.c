@@ -58,9 +58,8 @@ static bool is_hidden(struct shown_stacks *s, const struct mayfly_query *q, cons
 
 static bool add_line(struct shown_stacks *s, struct shown_frame *f, const struct shown_line *line)
 {
-	if (!array_reserve(&s->line, &s->line_capacity, s->lines, sizeof(*s->line)))
+	if (!ARRAY_ADD(s->line, s->line_capacity, s->lines, *line))
 		return false;
-	s->line[s->lines++] = *line;
 	f->count++;
 	return true;
 }

@@ -137,10 +137,10 @@ static uint32_t choose_lane(struct eventlog *l, uint64_t time_ns)
 
 static int begin_run(struct eventlog *l, size_t at, uint64_t time_ns)
 {
-	if (!array_reserve(&l->run, &l->run_room, l->runs, sizeof(*l->run)))
+	if (!ARRAY_ADD(l->run, l->run_room, l->runs,
+		       (struct eventlog_read_run){
+			   .at = at, .time_ns = time_ns, .lane = choose_lane(l, time_ns)}))
 		return MAYFLY_E_MEMORY;
-	l->run[l->runs++] = (struct eventlog_read_run){
-	    .at = at, .time_ns = time_ns, .lane = choose_lane(l, time_ns)};
 	return 0;
 }
 

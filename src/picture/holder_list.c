@@ -22,18 +22,14 @@ bool holder_list_claim(struct holder_list *l, uint64_t start, uint64_t end, uint
 {
 	if (start >= end)
 		return true;
-	if (!array_reserve(&l->claim, &l->claim_capacity, l->claims, sizeof(*l->claim)))
-		return false;
-	l->claim[l->claims++] = (struct claim){start, end, holder};
-	return true;
+	return ARRAY_ADD(l->claim, l->claim_capacity, l->claims,
+			 (struct claim){start, end, holder});
 }
 
 bool holder_list_value(struct holder_list *l, uint64_t value, uint32_t holder)
 {
-	if (!array_reserve(&l->value, &l->value_capacity, l->values, sizeof(*l->value)))
-		return false;
-	l->value[l->values++] = (struct heap_value){value, holder};
-	return true;
+	return ARRAY_ADD(l->value, l->value_capacity, l->values,
+			 (struct heap_value){value, holder});
 }
 
 /* ---- variables ---- */
@@ -132,9 +128,9 @@ static bool list_spans(struct holder_list *l, const struct loaded_modules *m, st
 
 			if (!p->writable || end <= start)
 				continue;
-			if (!array_reserve(&s->span, &s->capacity, s->count, sizeof(*s->span)))
+			if (!ARRAY_ADD(s->span, s->capacity, s->count,
+				       (struct span){start, end, module, holder}))
 				return false;
-			s->span[s->count++] = (struct span){start, end, module, holder};
 		}
 	}
 	if (s->count)
@@ -146,20 +142,15 @@ static bool add_map(struct holder_list *l, uint64_t start, uint64_t end, enum he
 {
 	if (start >= end)
 		return true;
-	if (!array_reserve(&l->map, &l->map_capacity, l->maps, sizeof(*l->map)))
-		return false;
-	l->map[l->maps++] = (struct heap_map){start, end, kind};
-	return true;
+	return ARRAY_ADD(l->map, l->map_capacity, l->maps, (struct heap_map){start, end, kind});
 }
 
 static bool add_root(struct holder_list *l, uint64_t start, uint64_t end, uint32_t holder)
 {
 	if (start >= end || holder == HEAP_NONE)
 		return true;
-	if (!array_reserve(&l->root, &l->root_capacity, l->roots, sizeof(*l->root)))
-		return false;
-	l->root[l->roots++] = (struct heap_root){start, end, holder};
-	return true;
+	return ARRAY_ADD(l->root, l->root_capacity, l->roots,
+			 (struct heap_root){start, end, holder});
 }
 
 /* A part of a mapping, without what is claimed. *next: the first claim that may be in it. */

@@ -227,9 +227,9 @@ static bool copy_maps(struct copying *c, const struct process_maps *but)
 		at += m->end - m->start;
 		if (!copy_map(c, m, to))
 			continue;
-		if (!array_reserve(&s->piece, &c->capacity, s->pieces, sizeof(*s->piece)))
+		if (!ARRAY_ADD(s->piece, c->capacity, s->pieces,
+			       (struct source_piece){m->start, m->end - m->start, to}))
 			return false;
-		s->piece[s->pieces++] = (struct source_piece){m->start, m->end - m->start, to};
 	}
 	return true;
 }

@@ -188,10 +188,9 @@ static bool place_callers(struct turning *t, uint32_t node, size_t *used)
 		c->node = shape_add(t->shape, s, node, c->name);
 		if (c->node == NONE)
 			return false;
-		if (!array_reserve(&t->level[1], &t->level_room[1], t->count[1],
-				   sizeof(*t->level[1])))
+		if (!ARRAY_ADD(t->level[1], t->level_room[1], t->count[1],
+			       (struct turn_level){c->node, *used, c->paths}))
 			return query_fail(s, MAYFLY_E_MEMORY);
-		t->level[1][t->count[1]++] = (struct turn_level){c->node, *used, c->paths};
 		c->next = *used;
 		*used += c->paths;
 	}

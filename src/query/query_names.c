@@ -247,9 +247,8 @@ static bool add_spot(struct query_state *s, struct frame_spots *f, const struct 
 
 	if (group == NONE)
 		return false;
-	if (!array_reserve(&s->spot, &s->spot_capacity, s->spots, sizeof(*s->spot)))
+	if (!ARRAY_ADD(s->spot, s->spot_capacity, s->spots, group))
 		return query_fail(s, MAYFLY_E_MEMORY);
-	s->spot[s->spots++] = group;
 	f->count++;
 	return true;
 }

@@ -109,9 +109,8 @@ bool stack_cells_of(struct query_state *s, struct stack_cells *c, uint32_t node,
 	c->count = 0;
 	*top = NONE;
 	for (uint32_t n = node; n; n = s->trace->node[n].parent) {
-		if (!array_reserve(&c->node, &c->nodes, depth, sizeof(*c->node)))
+		if (!ARRAY_ADD(c->node, c->nodes, depth, n))
 			return query_fail(s, MAYFLY_E_MEMORY);
-		c->node[depth++] = n;
 	}
 	while (depth)
 		if (!push_node(s, c, top, c->node[--depth]))

@@ -96,11 +96,10 @@ static void add_to_run(struct measure *m, uint64_t first, uint64_t last)
 static struct sum *sum_of_node(struct measure *m, uint32_t node)
 {
 	if (!m->sum_of[node]) {
-		if (!array_reserve(&m->sum, &m->sum_room, m->sums, sizeof(*m->sum))) {
+		if (!ARRAY_ADD(m->sum, m->sum_room, m->sums, (struct sum){.f.node = node})) {
 			m->failed = true;
 			return NULL;
 		}
-		m->sum[m->sums++] = (struct sum){.f.node = node};
 		m->sum_of[node] = (uint32_t)m->sums;
 	}
 	return &m->sum[m->sum_of[node] - 1];

@@ -88,9 +88,8 @@ static uint64_t place_offset(const struct spool_packets *p, uint64_t index)
 
 static int add_unbegun(struct spool_packets *p, uint64_t index)
 {
-	if (!array_reserve(&p->unbegun, &p->unbegun_size, p->unbegun_count, sizeof(*p->unbegun)))
+	if (!ARRAY_ADD(p->unbegun, p->unbegun_size, p->unbegun_count, index))
 		return MAYFLY_E_MEMORY;
-	p->unbegun[p->unbegun_count++] = index;
 	return 0;
 }
 

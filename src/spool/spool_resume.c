@@ -123,9 +123,8 @@ static int read_places(struct spool_resume *r, struct varint_in *in)
 			*known = p;
 			continue;
 		}
-		if (!array_reserve(&r->place, &r->place_room, r->places, sizeof(*r->place)))
+		if (!ARRAY_ADD(r->place, r->place_room, r->places, p))
 			return MAYFLY_E_MEMORY;
-		r->place[r->places++] = p;
 	}
 	if (r->places > before)
 		qsort(r->place, r->places, sizeof(*r->place), compare_places);

@@ -33,13 +33,13 @@ static bool read_parts(struct data_symbols *d, const struct elf_file *f)
 			d->dynamic = p.p_vaddr;
 		if (p.p_type != PT_LOAD)
 			continue;
-		if (!array_reserve(&d->part, &capacity, d->parts, sizeof(*d->part)))
+		if (!ARRAY_ADD(d->part, capacity, d->parts,
+			       (struct data_part){.offset = p.p_offset,
+						  .start = p.p_vaddr,
+						  .file_bytes = p.p_filesz,
+						  .bytes = p.p_memsz,
+						  .writable = p.p_flags & PF_W}))
 			return false;
-		d->part[d->parts++] = (struct data_part){.offset = p.p_offset,
-							 .start = p.p_vaddr,
-							 .file_bytes = p.p_filesz,
-							 .bytes = p.p_memsz,
-							 .writable = p.p_flags & PF_W};
 	}
 	return true;
 }

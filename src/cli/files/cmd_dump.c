@@ -99,9 +99,8 @@ static bool read_path(const struct mayfly_trace *trace, uint32_t node, struct pa
 	while (node != 0) {
 		struct mayfly_node n = mayfly_trace_node(trace, node);
 
-		if (!array_reserve(&path->frame, &path->room, path->length, sizeof(*path->frame)))
+		if (!ARRAY_ADD(path->frame, path->room, path->length, n.frame))
 			return false;
-		path->frame[path->length++] = n.frame;
 		if (n.parent >= node)
 			break;
 		node = n.parent;

@@ -273,9 +273,8 @@ static bool take_debug_dir(const struct given *given, void *to)
 
 	if (stat(given->value, &st) != 0 || !S_ISDIR(st.st_mode))
 		return cli_refuse("%s: '%s' is not a folder", given->option, given->value);
-	if (!array_reserve(&s->debug_dir, &s->dir_room, s->debug_dirs, sizeof(*s->debug_dir)))
+	if (!ARRAY_ADD(s->debug_dir, s->dir_room, s->debug_dirs, given->value))
 		return cli_fail("out of memory");
-	s->debug_dir[s->debug_dirs++] = given->value;
 	return true;
 }
 

@@ -44,9 +44,8 @@ static bool take_debug_dir(const struct given *given, void *to)
 
 	if (stat(given->value, &st) != 0 || !S_ISDIR(st.st_mode))
 		return cli_refuse("%s: '%s' is not a folder", given->option, given->value);
-	if (!array_reserve(&c->debug_dir, &c->dir_room, c->debug_dirs, sizeof(*c->debug_dir)))
+	if (!ARRAY_ADD(c->debug_dir, c->dir_room, c->debug_dirs, given->value))
 		return cli_fail("out of memory");
-	c->debug_dir[c->debug_dirs++] = given->value;
 	return true;
 }
 

@@ -63,9 +63,8 @@ static int begin_span(struct event_walk *w)
 			before->over++;
 		return 0;
 	}
-	if (!array_reserve(&s->span, &s->room, s->depth, sizeof(*s->span)))
+	if (!ARRAY_ADD(s->span, s->room, s->depth, w->span))
 		return MAYFLY_E_MEMORY;
-	s->span[s->depth++] = w->span;
 	w->open++;
 	return 0;
 }

@@ -25,11 +25,10 @@ static void print_stack(struct folding *f, uint32_t node, uint64_t bytes)
 	size_t depth = 0;
 
 	for (uint32_t at = node; at > 0; at = f->tree.node[at].parent) {
-		if (!array_reserve(&f->path, &f->path_capacity, depth, sizeof(*f->path))) {
+		if (!ARRAY_ADD(f->path, f->path_capacity, depth, at)) {
 			out_fail(o, MAYFLY_E_MEMORY);
 			return;
 		}
-		f->path[depth++] = at;
 	}
 	while (depth-- > 0) {
 		out_folded(o, shown_text(&f->job->stacks, f->tree.node[f->path[depth]].name));

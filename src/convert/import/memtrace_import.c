@@ -120,11 +120,11 @@ static struct path *find_path(struct memtrace_input *c, const struct memtrace_ev
 	struct path *path;
 
 	while (c->paths <= e->domain_index) {
-		if (!array_reserve(&c->path, &c->path_room, c->paths, sizeof(*c->path))) {
+		if (!ARRAY_ADD(c->path, c->path_room, c->paths,
+			       (struct path){.thread = RECORDING_NONE})) {
 			c->tables->failed = true;
 			return NULL;
 		}
-		c->path[c->paths++] = (struct path){.thread = RECORDING_NONE};
 	}
 	path = &c->path[e->domain_index];
 	if (path->thread == RECORDING_NONE) {

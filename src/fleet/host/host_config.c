@@ -62,9 +62,8 @@ static bool take_folder(const struct given *given, void *to)
 		if (!strcmp(c->folder[i], given->value))
 			return error_say(given->error_line, "folder: '%s' is there twice",
 					 given->value);
-	if (!array_reserve(&c->folder, &c->folder_room, c->folders, sizeof(*c->folder)))
+	if (!ARRAY_ADD(c->folder, c->folder_room, c->folders, given->value))
 		return error_say(given->error_line, "out of memory");
-	c->folder[c->folders++] = given->value;
 	return true;
 }
 
@@ -202,10 +201,11 @@ static bool begin_rule(struct reading *r)
 {
 	struct host_config *c = r->config;
 
-	if (!array_reserve(&c->rule, &c->rule_room, c->rules, sizeof(*c->rule)))
+	if (!ARRAY_ADD(c->rule, c->rule_room, c->rules,
+		       (struct host_rule){.line = r->line,
+					  .for_ns = DEFAULT_FOR,
+					  .interval_log2 = SPOOL_INTERVAL_DEFAULT_LOG2}))
 		return error_say(&r->error_line, "out of memory");
-	c->rule[c->rules++] = (struct host_rule){
-	    .line = r->line, .for_ns = DEFAULT_FOR, .interval_log2 = SPOOL_INTERVAL_DEFAULT_LOG2};
 	r->given = 0;
 	r->section = IN_RULE;
 	return true;

@@ -14,10 +14,7 @@ static bool add_era(struct window_past *past, int64_t end_ns, double share)
 		return true;
 	if (past->eras && past->era[past->eras - 1].share == share)
 		past->eras--;
-	if (!array_reserve(&past->era, &past->era_room, past->eras, sizeof(*past->era)))
-		return false;
-	past->era[past->eras++] = (struct window_era){end_ns, share};
-	return true;
+	return ARRAY_ADD(past->era, past->era_room, past->eras, (struct window_era){end_ns, share});
 }
 
 static bool take_era(void *past, struct row_binary *r)

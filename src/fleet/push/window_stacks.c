@@ -71,10 +71,7 @@ static uint64_t hash_of(const struct place *p)
 
 static bool add(struct window_stacks *s, uint64_t value)
 {
-	if (!array_reserve(&s->place, &s->place_room, s->places, sizeof(*s->place)))
-		return false;
-	s->place[s->places++] = value;
-	return true;
+	return ARRAY_ADD(s->place, s->place_room, s->places, value);
 }
 
 static const uint64_t *look_at(struct window_stacks *s, uint32_t frame)

@@ -9,11 +9,10 @@
 int trace_name_late(struct mayfly_trace *t, struct mayfly_location *location,
 		    const struct late_name *name, size_t names)
 {
-	if (!array_reserve(&t->block, &t->block_room, t->blocks, sizeof(*t->block))) {
+	if (!ARRAY_ADD(t->block, t->block_room, t->blocks, location)) {
 		free(location);
 		return MAYFLY_E_MEMORY;
 	}
-	t->block[t->blocks++] = location;
 	for (size_t i = 0; i < names; i++) {
 		struct mayfly_frame *f = &t->frame[name[i].frame];
 
