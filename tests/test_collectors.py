@@ -23,7 +23,7 @@ import urllib.parse
 from harness import (AGENT, MAYFLY, SOURCE, Folder, case, cases, check, environment, info, main, need, program,
                      record, report, run, same, unfolded, wait_until)
 from profiles import Pprof, field, pprof
-from told import Told
+from told import Told, told_recording
 
 folder = Folder()
 folder.__enter__()
@@ -592,18 +592,6 @@ def traces_that_cannot_be_pushed():
 
 
 # ---- while programs run ----
-
-@contextlib.contextmanager
-def told_recording(path, *options):
-    recorder = subprocess.Popen([MAYFLY, "record", "-q", "-o", path, *options, "--", program("told")],
-                                stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment())
-    try:
-        yield Told(recorder), recorder
-    finally:
-        recorder.stdin.close()
-        recorder.wait()
-        recorder.stdout.close()
-
 
 def pushes(s, spool, *options):
     return subprocess.Popen([MAYFLY, "push", "-q", "--to", s.url("otlp"), "--every", "1s", *options, spool],

@@ -22,7 +22,7 @@ from fleet_server import (COUNTED, KEEPER, MACROS, cluster, fails, figures, free
                           whole_of, windows)
 from harness import (BUILD, MAYFLY, SOURCE, Folder, Skip, case, cases, check, environment, info, main, program, record, report,
                      run, same, wait_until)
-from told import Told, told_program
+from told import told_program, told_recording
 
 # What the functions allocated that called the allocator themselves.
 LEAVES = """
@@ -179,19 +179,6 @@ def asked_for(s):
     same(figures(s.ask("SELECT sum(a) FROM (SELECT argMin(allocated_bytes, push) AS a FROM fleet.windows GROUP BY window)")),
          whole[:1], "allocated by windows")
     return whole
-
-
-@contextlib.contextmanager
-def told_recording(trace, *options, of=program("told")):
-    """The program told under record, and the recorder."""
-    recorder = subprocess.Popen([MAYFLY, "record", "-q", "-o", trace, *options, "--", of],
-                                stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment())
-    try:
-        yield Told(recorder), recorder
-    finally:
-        recorder.stdin.close()
-        recorder.wait()
-        recorder.stdout.close()
 
 
 @cases(["-x", "-i4K"])

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The programs told and crowd, which do what they are told: see programs/told.c, crowd.c."""
+import contextlib
 import shutil
+import subprocess
 
-from harness import check, deviation, program, report, same
+from harness import MAYFLY, check, deviation, environment, program, report, same
 
 
 def told_program(here, name="told"):
@@ -20,6 +22,19 @@ class Told:
         self.process.stdin.write(b"%s%d\n" % (what.encode(), count))
         self.process.stdin.flush()
         same(self.process.stdout.readline(), b"done\n")
+
+
+@contextlib.contextmanager
+def told_recording(trace, *options, of=program("told")):
+    """The program told under record, and the recorder."""
+    recorder = subprocess.Popen([MAYFLY, "record", "-q", "-o", trace, *options, "--", of],
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment())
+    try:
+        yield Told(recorder), recorder
+    finally:
+        recorder.stdin.close()
+        recorder.wait()
+        recorder.stdout.close()
 
 
 CROWD = 400  # threads
