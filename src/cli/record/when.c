@@ -102,7 +102,8 @@ const struct option_row when_rows[] = {
     {"do", .argument = "snapshot|mark|heap", .choices = action_names, OPTION_OWN(take_do),
      .help = "what the --when before it does: a trace, FILE with .when-N before its suffix "
 	     "(default), a mark, or a picture of the heap"},
-    {"heap-at", .argument = "exit|peak|RULE", .words = "exit peak", OPTION_OWN(take_heap_at),
+    {"heap-at", .rare = true, .argument = "exit|peak|RULE", .words = "exit peak",
+     OPTION_OWN(take_heap_at),
      .help =
 	 "take a picture of the heap, for leaks and --by holder: before the program exits, near "
 	 "its peak, or when RULE comes true; may be given more than once"},
