@@ -174,7 +174,7 @@ ROOMS = {  # room (the longest folder that matches) -> rooms whose headers and f
     "record": {"base", "base/system", "format", "ocaml_events", "trace/read", "trace/write", "trace/rewrite",
                "spool", "heap", "symbols", "picture", "stream"},
     "attach": {"base", "format"},
-    "picture": {"base", "format", "answer", "heap", "attach", "symbols"},
+    "picture": {"base", "base/system", "format", "answer", "heap", "attach", "symbols"},
     "fleet/http": {"base"},
     "fleet/database": {"base", "format", "fleet/http"},
     "fleet/ask": {"base", "trace/read", "trace/write", "convert/import", "fleet/http", "fleet/database"},
