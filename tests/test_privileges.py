@@ -100,6 +100,17 @@ def becomes_the_program_followed(how):
     becomes(how, "--follow")
 
 
+@case
+def a_picture_of_the_heap_at_its_exit():
+    """It finds its recorder without the files of the recording."""
+    with private() as here:
+        done = record(["setpriv", *USERS["setpriv"], *blocks()], here / "t.mayfly", "-x", "--heap-at", "exit")
+        same((done.code, done.out, done.err), (0, b"done %d\n" % NOBODY, b""))
+        trace = has_blocks(here)
+        picture = info(trace)["picture"]
+        check(picture["blocks"] >= BLOCKS, picture)
+
+
 # ---- a child runs the program: recorded with --follow, and one line without ----
 
 STARTERS = {

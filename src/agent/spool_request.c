@@ -92,28 +92,49 @@ static long connect_to(int socket, const char *folder)
 	return result;
 }
 
+/* A socket that the recorder is at the other end of, or -errno. */
+static long call_recorder(void)
+{
+	long socket, result = -EINVAL;
+
+	if (!may_ask())
+		return -EPERM;
+	socket = sys_call3(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (sys_failed(socket))
+		return socket;
+	if (set_time_limit((int)socket, SO_SNDTIMEO) && set_time_limit((int)socket, SO_RCVTIMEO))
+		result = connect_to((int)socket, "");
+	if (sys_failed(result))
+		result = connect_to((int)socket, HANDOVER_FOLDER);
+	if (!sys_failed(result))
+		return socket;
+	sys_close((int)socket);
+	return result;
+}
+
 static long converse(int socket, struct handover *h)
 {
 	long result;
 
 	memcpy(h->secret, agent_config.handover + HANDOVER_HALF_DIGITS, HANDOVER_HALF_DIGITS);
-	if (!set_time_limit(socket, SO_SNDTIMEO) || !set_time_limit(socket, SO_RCVTIMEO))
-		return -EINVAL;
-	result = connect_to(socket, "");
-	if (sys_failed(result))
-		result = connect_to(socket, HANDOVER_FOLDER);
-	if (!sys_failed(result))
-		result = sys_call6(SYS_sendto, socket, (long)h, sizeof(*h), MSG_NOSIGNAL, 0, 0);
+	result = sys_call6(SYS_sendto, socket, (long)h, sizeof(*h), MSG_NOSIGNAL, 0, 0);
 	return sys_failed(result) ? result : receive(socket, h, 0);
+}
+
+bool spool_request_is_heard(void)
+{
+	long socket = spool_request_is_possible() ? call_recorder() : -EPERM;
+
+	if (sys_failed(socket))
+		return false;
+	sys_close((int)socket);
+	return true;
 }
 
 long spool_request_send(struct handover *h)
 {
-	long socket, fd;
+	long fd, socket = call_recorder();
 
-	if (!may_ask())
-		return -EPERM;
-	socket = sys_call3(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (sys_failed(socket))
 		return socket;
 	fd = converse((int)socket, h);

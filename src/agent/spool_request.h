@@ -9,6 +9,8 @@
 
 /* There is a recorder to be asked. */
 bool spool_request_is_possible(void);
+/* And it lives. */
+bool spool_request_is_heard(void);
 
 /* Asks for a spool; h says which one, and gets the answer. Returns the descriptor or -errno. */
 long spool_request_send(struct handover *h);
