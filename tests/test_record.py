@@ -22,8 +22,8 @@ import termios
 import time
 
 import harness
-from harness import (AGENT, Folder, MAYFLY, Skip, as_json, case, cases, check, descendants, environment, info, let_it_look,
-                     main, need, program, record, report, run, same, state_of, wait_until)
+from harness import (AGENT, Folder, MAYFLY, Skip, as_json, case, cases, check, descendants, deviation, environment, info,
+                     let_it_look, main, need, program, record, report, run, same, state_of, wait_until)
 
 # What the tests run. `blocks N SIZE` allocates N blocks and frees every second one; "ready" is
 # printed when a program waits for what the test does to it.
@@ -1398,7 +1398,7 @@ def within(trace, out):
             figure = total[unit]
             check(figure["stderr"] > 0, metric, unit, figure)
             # 4 standard errors, and for few samples what the interval says.
-            check(abs(figure["estimate"] - true) <= 4 * figure["stderr"] or
+            check(abs(deviation(figure["estimate"], true, figure["stderr"])) <= 4 or
                   figure["low"] <= true <= figure["high"], metric, unit, "is", true, "but", figure)
 
 
@@ -1449,7 +1449,7 @@ def max_size_with_long_names():
             length = os.stat(here / "t.mayfly").st_size
             check(length <= limit << 10, "a trace of", length, "bytes with a limit of", limit << 10)
             total = harness.report(here / "t.mayfly", "--metric", "allocated", "--focus", "^f[a-z]{100}$")["total"]["blocks"]
-            check(abs(total["estimate"] - 200000) <= 4 * total["stderr"], total)
+            check(abs(deviation(total["estimate"], 200000, total["stderr"])) <= 4, total)
         done = record([here / "named"], here / "t.mayfly", "-x", "--force", "--max-size", "64K")
         same((done.code, len(done.err.splitlines())), (0, 1), done)
         check(b"stacks and names" in done.err, done)
@@ -1501,7 +1501,8 @@ def memory_with_max_size():
         for metric in "live", "peak":
             total = harness.report(here / "t.mayfly", "--metric", metric, "--focus", "main")["total"]
             for unit, truth in ("bytes", int(done.out)), ("blocks", count):
-                check(abs(total[unit]["estimate"] - truth) <= 4 * total[unit]["stderr"], metric, total, truth)
+                score = deviation(total[unit]["estimate"], truth, total[unit]["stderr"])
+                check(abs(score) <= 4, metric, total, truth)
 
 
 @case
