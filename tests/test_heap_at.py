@@ -259,6 +259,15 @@ def near_the_peak():
 
 
 @case
+def a_peak_that_was_not_seen():
+    """It is over before the first look, or too small."""
+    with Folder() as here:
+        done = run([MAYFLY, "record", "-q", "-x", "--heap-at", "peak", "-o", here / "t.mayfly", "--", LEAVING, "return"])
+        check(done.err.startswith(b"mayfly: no picture of the heap near the peak: less than 256 KiB"), done)
+        same(done.err.count(b"\n"), 1, done)
+
+
+@case
 def a_rule():
     need_attach()
     with Folder() as here, subprocess.Popen(

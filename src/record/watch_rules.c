@@ -9,13 +9,12 @@
 
 #include "base/units.h"
 
-#define SECOND_NS  1000000000
-#define HOUR_NS	   (3600ll * SECOND_NS)
-#define LEAST_NS   1e6
-#define MOST_NS	   (366.0 * 24 * HOUR_NS)
-#define MOST_SIZE  0x1p62
-#define PEAK_LEAST (256u << 10)
-#define PEAK_RISE  5u /* by 1/5 */
+#define SECOND_NS 1000000000
+#define HOUR_NS	  (3600ll * SECOND_NS)
+#define LEAST_NS  1e6
+#define MOST_NS	  (366.0 * 24 * HOUR_NS)
+#define MOST_SIZE 0x1p62
+#define PEAK_RISE 5u /* by 1/5 */
 
 /* ---- reading a rule ---- */
 
@@ -269,7 +268,7 @@ static bool is_above(const struct watch_rule *rule, uint64_t bytes, uint64_t cgr
 /* So a program of 1 TiB has less than 90 of them. */
 static bool rises(struct watch_state *s, uint64_t bytes)
 {
-	if (bytes < PEAK_LEAST || bytes < s->high + s->high / PEAK_RISE)
+	if (bytes < WATCH_PEAK_LEAST || bytes < s->high + s->high / PEAK_RISE)
 		return false;
 	s->high = bytes;
 	return true;

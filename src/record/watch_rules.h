@@ -34,6 +34,9 @@ struct watch_rule {
 	bool peak;	/* instead of a limit: it has risen by a fifth since this last came true */
 };
 
+/* Below so many bytes, nothing is a peak. */
+#define WATCH_PEAK_LEAST (256u << 10)
+
 /* NULL, or what the text should have at text + *at. */
 const char *watch_rule_parse(const char *text, struct watch_rule *rule, size_t *at);
 

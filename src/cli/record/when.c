@@ -75,6 +75,7 @@ static bool take_heap_at(const struct given *given, void *to)
 
 	w->may_do = false;
 	w->heap_at = true;
+	w->peak |= !strcmp(given->value, "peak");
 	if (!strcmp(given->value, "peak"))
 		return add_rule(w, given, &peak, WHEN_HEAP);
 	if (strcmp(given->value, "exit") != 0)
@@ -196,6 +197,13 @@ void when_finish(struct when *w)
 		start_writing(w);
 		end_job(w);
 	}
+	/* One at the exit would have taken its place. */
+	if (w->peak && !w->peak_seen && !w->last_heap)
+		record_say(
+		    w->record,
+		    "no picture of the heap near the peak: less than %u KiB was live each time "
+		    "that mayfly looked",
+		    WATCH_PEAK_LEAST >> 10);
 }
 
 /* Beside the trace of this process. NULL: out of memory. */
@@ -276,6 +284,7 @@ static void when_came_true(void *context, struct recorder *one, size_t number)
 		put_mark(w, one, rule->text);
 		break;
 	case WHEN_HEAP: /* the recorder's next round takes it */
+		w->peak_seen |= rule->rule.peak;
 		if (one->watch.header)
 			heap_request(one->watch.header);
 		break;

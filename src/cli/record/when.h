@@ -21,6 +21,7 @@ struct when {
 	struct record *record;
 	bool may_do;		 /* the last rule is one of --when */
 	bool heap_at, last_heap; /* --heap-at, --heap-at exit */
+	bool peak, peak_seen;	 /* --heap-at peak; a picture was asked for by it */
 	unsigned int snapshots;
 	struct when_job *first, **end; /* the first is being written */
 	bool writing;
