@@ -193,7 +193,9 @@ static inline uint64_t made_text(struct made_arena *a, const char *text)
 	return at;
 }
 
-/* The module `__main__`, in whose dictionary `name` leads to an object. Returns where the module begins. */
+#define MADE_MODULE_DICT  80u /* from where the module begins */
+#define MADE_MODULE_TABLE 144u
+/* A module in whose dictionary `name` leads to an object. Returns where the module begins. */
 static inline uint64_t made_module(struct made_arena *a, const char *name, uint64_t object)
 {
 	uint64_t module = made_object(a, MADE_MODULE, 16), dict = made_object(a, MADE_DICT, 16);

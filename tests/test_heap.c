@@ -281,9 +281,75 @@ static void names_of_python(void)
 	CHECK(make(m, &q, &g, &problem));
 	heap_graph_free(&g);
 	made_put(m, MADE_BREAK, 32 + 8, made_type(MADE_TYPE));
-	made_put(m, MADE_BREAK, module + 80 + 80 + 24, UINT64_MAX >> 33);
+	made_put(m, MADE_BREAK, module + MADE_MODULE_TABLE + 24, UINT64_MAX >> 33);
 	CHECK(make(m, &q, &g, &problem));
 	CHECK(g.objects.holders == 2);
+	heap_graph_free(&g);
+	free(m);
+}
+
+/* Two dictionaries that say that they have the same table: its names count once. */
+static void one_table_of_two_modules(void)
+{
+	struct made_memory *m = made();
+	struct made_arena a = main_arena(m);
+	const struct python_interpreter known = {.version = 311,
+						 .type_type = made_type(MADE_TYPE),
+						 .module_type = made_type(MADE_MODULE)};
+	const struct heap_question q = {.python = &known};
+	struct heap_problem problem;
+	struct heap_graph g;
+	uint64_t order, first, second;
+
+	made_put_types(&a);
+	order = made_address(MADE_BREAK, made_object(&a, MADE_ORDER, 16));
+	first = made_module(&a, "FIRST", order);
+	second = made_module(&a, "SECOND", order);
+	made_put(m, MADE_BREAK, second + MADE_MODULE_DICT + 32,
+		 made_address(MADE_BREAK, first + MADE_MODULE_TABLE));
+	close_main(&a);
+	CHECK(make(m, &q, &g, &problem), "%d at %lx", problem.trouble, (long)problem.where);
+	CHECK(g.objects.holders == 2, "%zu", g.objects.holders);
+	heap_graph_free(&g);
+	free(m);
+}
+
+/* A frame that has called itself, and a table of global variables that ends nowhere: both are read for a limited time. */
+static void frames_in_a_circle(void)
+{
+	struct made_memory *m = made();
+	struct made_arena a = main_arena(m);
+	const uint64_t runtime = MADE_VARIABLES, interpreter = runtime + 0x100;
+	const uint64_t thread = runtime + 0x200, inner = runtime + 0x300, frame = runtime + 0x400;
+	const struct python_interpreter known = {.version = 311,
+						 .type_type = made_type(MADE_TYPE),
+						 .code_type = made_type(MADE_CODE),
+						 .runtime = made_address(MADE_DATA, runtime)};
+	const struct heap_question q = {.python = &known};
+	struct heap_problem problem;
+	struct heap_graph g;
+	uint64_t code, module;
+
+	made_put_types(&a);
+	code = made_chunk(&a, 208, true);
+	made_put(m, MADE_BREAK, code, 1);
+	made_put(m, MADE_BREAK, code + 8, made_type(MADE_CODE));
+	made_put(m, MADE_BREAK, code + 76, 200);
+	module = made_module(&a, "CACHE", made_address(MADE_BREAK, code));
+	made_put(m, MADE_BREAK, module + MADE_MODULE_TABLE + 24, UINT64_MAX >> 33);
+	close_main(&a);
+	made_put(m, MADE_DATA, runtime + 40, made_address(MADE_DATA, interpreter));
+	made_put(m, MADE_DATA, interpreter + 16, made_address(MADE_DATA, thread));
+	made_put(m, MADE_DATA, thread + 56, made_address(MADE_DATA, inner));
+	made_put(m, MADE_DATA, inner + 8, made_address(MADE_DATA, frame));
+	made_put(m, MADE_DATA, frame + 8, made_address(MADE_BREAK, module + MADE_MODULE_DICT));
+	made_put(m, MADE_DATA, frame + 32, made_address(MADE_BREAK, code));
+	made_put(m, MADE_DATA, frame + 48, made_address(MADE_DATA, frame));
+	made_put(m, MADE_DATA, frame + 72, made_address(MADE_BREAK, code));
+	CHECK(make(m, &q, &g, &problem), "%d at %lx", problem.trouble, (long)problem.where);
+	CHECK(g.objects.holders > 1 && g.objects.holders < 100000, "%zu", g.objects.holders);
+	CHECK(g.objects.reader.searched > 1000000 && g.objects.reader.searched <= 1u << 22, "%u",
+	      g.objects.reader.searched);
 	heap_graph_free(&g);
 	free(m);
 }
@@ -486,6 +552,8 @@ int main(void)
 	RUN(refusals);
 	RUN(blocks_of_python);
 	RUN(names_of_python);
+	RUN(one_table_of_two_modules);
+	RUN(frames_in_a_circle);
 	RUN(random_graphs);
 	DONE();
 }

@@ -14,7 +14,7 @@
 #define THREAD_NEXT    8u
 #define TUPLE_ITEMS    24u
 #define LOCALS_MOST    65536u
-#define LOOKS_MOST     (1u << 21)
+#define LOOKS_MOST     (1u << 23)
 
 /* Where _PyRuntime says it in 3.13. */
 #define OFFSET_INTERPRETERS 40u
@@ -29,7 +29,7 @@ struct offsets {
 	uint64_t pointed;		  /* before 3.13: in that */
 	uint64_t code, previous, globals; /* in a frame */
 	uint64_t count;			  /* in code */
-	unsigned int looks;		  /* at frames and threads */
+	unsigned int looks;		  /* at variables, frames and threads */
 };
 
 static bool find_offsets(struct python_objects *o, struct offsets *at)
@@ -95,8 +95,7 @@ static void name_function(struct python_objects *o, uint64_t code, uint64_t glob
 }
 
 /* The code of a module has its variables in the module's dictionary. */
-static bool take_frame(struct python_objects *o, const struct offsets *at, uint64_t frame,
-		       uint64_t code)
+static bool take_frame(struct python_objects *o, struct offsets *at, uint64_t frame, uint64_t code)
 {
 	struct python_reader *r = &o->reader;
 	char function[2 * PYTHON_NAME + 4], name[PYTHON_NAME], text[3 * PYTHON_NAME + 8];
@@ -109,6 +108,8 @@ static bool take_frame(struct python_objects *o, const struct offsets *at, uint6
 	count &= 0xffffffff;
 	if (!count || count > LOCALS_MOST)
 		return true;
+	/* Frames that lead to each other in a circle have the same variables again and again. */
+	at->looks += (unsigned int)count;
 	name_function(o, code, globals, function, sizeof(function));
 	for (uint64_t i = 0; i < count; i++) {
 		if (!python_read_word(r, frame + FRAME_LOCALS + 8 * i, &value) || !value)

@@ -97,7 +97,8 @@ static bool take_namespace(struct python_objects *o, const struct namespace *n)
 	struct python_table t;
 	uint32_t dict = block_of(o, n->dict), table = find_table(o, n->dict, &t);
 
-	if (table == HEAP_NONE || o->state[dict] & PYTHON_IS_NAMESPACE)
+	/* A table that many dictionaries say is theirs would count for each of them. */
+	if (table == HEAP_NONE || o->state[table] & PYTHON_IS_NAMESPACE)
 		return true;
 	o->state[dict] |= PYTHON_IS_NAMESPACE;
 	o->state[table] |= PYTHON_IS_NAMESPACE;

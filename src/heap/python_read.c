@@ -17,6 +17,7 @@
 #define INDEX_LOG2    40u
 #define ENTRIES_MOST  (1ull << 32)
 #define SEARCH_MOST   4096u
+#define SEARCHED_MOST (1u << 22) /* by all searches together: most find what they want at once */
 
 static const uint8_t *see(struct python_reader *r, uint64_t at, size_t bytes)
 {
@@ -118,10 +119,11 @@ uint64_t python_look_up(struct python_reader *r, uint64_t dict, const char *key)
 
 	if (!dict || !python_read_table(r, dict, &t))
 		return 0;
-	for (uint64_t i = 0; i < t.entries && i < SEARCH_MOST; i++) {
+	for (uint64_t i = 0; i < t.entries && i < SEARCH_MOST && r->searched < SEARCHED_MOST; i++) {
 		char text[PYTHON_NAME];
 		uint64_t name, value;
 
+		r->searched++;
 		/* A table that cannot be read has no more. */
 		if (!see(r, t.entries_at + i * t.entry_bytes, t.entry_bytes))
 			return 0;

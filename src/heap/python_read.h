@@ -17,6 +17,7 @@
 struct python_reader {
 	struct heap_window w;
 	const struct python_interpreter *python;
+	unsigned int searched; /* entries, by all calls of python_look_up() */
 };
 
 bool python_read_word(struct python_reader *r, uint64_t at, uint64_t *word);
@@ -37,7 +38,7 @@ bool python_read_table(struct python_reader *r, uint64_t dict, struct python_tab
 /* False: the entry is empty. */
 bool python_read_entry(struct python_reader *r, const struct python_table *t, uint64_t entry,
 		       uint64_t *key, uint64_t *value);
-/* The value of a key that is a text; 0: there is none. */
+/* The value of a key that is a text; 0: there is none, or the searches so far have taken too long. */
 uint64_t python_look_up(struct python_reader *r, uint64_t dict, const char *key);
 
 #endif
