@@ -48,22 +48,24 @@ static bool read_namespace(struct python_objects *o, uint32_t block, uint64_t ad
 	if (!(o->state[block] & PYTHON_IS_OBJECT))
 		return false;
 	t = &o->types.type[o->type[block] - 1];
-	*n = (struct namespace){.object = address + t->head, .what = t->what};
+	/* Most blocks end here. */
+	if (t->what != PYTHON_MODULE && t->what != PYTHON_CLASS)
+		return false;
+	n->object = address + t->head;
+	n->what = t->what;
 	if (t->what == PYTHON_MODULE) {
 		if (!python_read_word(&o->reader, n->object + MODULE_DICT, &n->dict))
 			return false;
 		if (!python_read_word(&o->reader, n->object + MODULE_NAME, &name) ||
 		    !python_read_text(&o->reader, name, n->name, sizeof(n->name)))
 			python_read_join(n->name, sizeof(n->name), "a module", "", "");
-	} else if (t->what == PYTHON_CLASS) {
+	} else {
 		type = python_types_find(&o->types, n->object);
 		if (type == HEAP_NONE ||
 		    !python_read_word(&o->reader, n->object + CLASS_DICT, &n->dict))
 			return false;
 		python_read_join(n->name, sizeof(n->name), o->types.name[o->types.type[type].name],
 				 "", "");
-	} else {
-		return false;
 	}
 	return what_at(o, n->dict) == PYTHON_DICT;
 }
