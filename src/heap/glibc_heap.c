@@ -216,13 +216,6 @@ static bool walk_all(struct heap_window *w, const struct glibc_pieces *p, struct
 	return heap_blocks_index(b, problem);
 }
 
-static int compare_ranges(const void *a, const void *b)
-{
-	const struct heap_range *x = a, *y = b;
-
-	return (x->start > y->start) - (x->start < y->start);
-}
-
 /* Each piece with what is before its first chunk, and the state of the main arena. */
 static bool list_ranges(const struct glibc_pieces *p, struct heap_ranges *ranges)
 {
@@ -240,7 +233,7 @@ static bool list_ranges(const struct glibc_pieces *p, struct heap_ranges *ranges
 			start &= ~(HEAP_BYTES_MOST - 1);
 		ranges->range[ranges->count++] = (struct heap_range){start, piece->limit};
 	}
-	qsort(ranges->range, ranges->count, sizeof(*ranges->range), compare_ranges);
+	heap_ranges_sort(ranges);
 	return true;
 }
 

@@ -16,6 +16,18 @@ const struct heap_map *heap_map_at(const struct heap_image *image, uint64_t addr
 	return low < image->maps && image->map[low].start <= address ? &image->map[low] : NULL;
 }
 
+static int compare_ranges(const void *a, const void *b)
+{
+	const struct heap_range *x = a, *y = b;
+
+	return (x->start > y->start) - (x->start < y->start);
+}
+
+void heap_ranges_sort(struct heap_ranges *r)
+{
+	qsort(r->range, r->count, sizeof(*r->range), compare_ranges);
+}
+
 bool heap_window_begin(struct heap_window *w, const struct heap_image *image)
 {
 	*w = (struct heap_window){.image = image, .at = malloc(HEAP_WINDOW_BYTES)};

@@ -45,6 +45,8 @@ struct heap_ranges {
 	size_t count;
 };
 
+void heap_ranges_sort(struct heap_ranges *r);
+
 /* Why there is no picture. */
 enum heap_trouble {
 	HEAP_FINE,

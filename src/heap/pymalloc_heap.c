@@ -248,13 +248,6 @@ static bool walk_arena(struct heap_window *w, const struct arena *a, struct heap
 	return true;
 }
 
-static int compare_ranges(const void *a, const void *b)
-{
-	const struct heap_range *x = a, *y = b;
-
-	return (x->start > y->start) - (x->start < y->start);
-}
-
 static bool add_ranges(const struct arenas *all, struct heap_ranges *ranges)
 {
 	size_t count = ranges->count + all->count;
@@ -266,7 +259,7 @@ static bool add_ranges(const struct arenas *all, struct heap_ranges *ranges)
 	for (size_t i = 0; i < all->count; i++)
 		range[ranges->count++] =
 		    (struct heap_range){all->arena[i].address, all->arena[i].address + ARENA_BYTES};
-	qsort(range, count, sizeof(*range), compare_ranges);
+	heap_ranges_sort(ranges);
 	return true;
 }
 
