@@ -145,7 +145,7 @@ static bool find_arenas(struct heap_window *w, const struct heap_blocks *b, stru
 	if (!good || !all->count)
 		return good;
 	qsort(all->arena, all->count, sizeof(*all->arena), compare_arenas);
-	/* A copy of an array that somebody made: the arenas are the same. */
+	/* A copy of an array has the same arenas. */
 	for (size_t i = 0; i < all->count; i++)
 		if (!kept || all->arena[i].address - all->arena[kept - 1].address >= ARENA_BYTES)
 			all->arena[kept++] = all->arena[i];
@@ -263,7 +263,7 @@ static bool add_ranges(const struct arenas *all, struct heap_ranges *ranges)
 	return true;
 }
 
-/* A block of malloc in an arena: what was found is none. */
+/* Whether a block of malloc lies in an arena: then what was found are no arenas. */
 static bool overlap(const struct arenas *all, const struct heap_ranges *ranges)
 {
 	size_t k = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The blocks of Python's own allocator for up to 512 bytes (CPython 3.11 to 3.13, not free-threaded):
+ * The blocks of Python's own allocator for up to 512 bytes (CPython 3.11 to 3.13, not free-threaded; arena_object
+ * and pool_header in Objects/obmalloc.c, since 3.12 in Include/internal/pycore_obmalloc.h):
  *
  *	arenas	array of arena_object in a block of malloc, of 16, 32, 64 ... entries
  *		+0 address   +8 pool_address: begin of pools never used   +16 nfreepools   +20 ntotalpools

@@ -6,6 +6,8 @@
 
 #include "heap/python_holders.h"
 
+/* PyCodeObject (Include/cpython/code.h), PyThreadState (Include/cpython/pystate.h) and
+ * _PyInterpreterFrame (Include/internal/pycore_frame.h). */
 #define CODE_COUNT     76u /* of local variables, in 3.11 */
 #define CODE_COUNT_312 72u
 #define CODE_NAMES     96u /* a tuple of texts */
@@ -16,7 +18,7 @@
 #define LOCALS_MOST    65536u
 #define LOOKS_MOST     (1u << 23)
 
-/* Where _PyRuntime says it in 3.13. */
+/* _Py_DebugOffsets, with which _PyRuntime begins in 3.13 (Include/internal/pycore_runtime.h). */
 #define OFFSET_INTERPRETERS 40u
 #define OFFSET_NEXT	    64u
 #define OFFSET_THREADS	    72u

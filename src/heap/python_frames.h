@@ -3,7 +3,7 @@
  * Local variables of Python's functions that run, in all threads of all interpreters:
  *
  *	_PyRuntime -> interpreter -> thread -> frame -> the one that called it
- *		frame	code, globals, local variables from +72
+ *		frame	code, globals, local variables
  *		code	names of its local variables; its own name
  */
 #ifndef MAYFLY_PYTHON_FRAMES_H

@@ -7,6 +7,7 @@
 #include "heap/python_frames.h"
 #include "heap/python_holders.h"
 
+/* PyModuleObject (Include/internal/pycore_moduleobject.h) and PyTypeObject, from 3.11 to 3.13. */
 #define MODULE_DICT 16u
 #define MODULE_NAME 48u
 #define CLASS_DICT  264u

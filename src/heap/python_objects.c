@@ -8,8 +8,10 @@
 #include "base/bytes.h"
 #include "heap/python_names.h"
 
-#define FIRST_BYTES	  48u /* of a block, in which the type is */
-#define OBJECT_HEAD	  16u
+#define FIRST_BYTES 48u /* of a block, in which the type is */
+#define OBJECT_HEAD 16u
+/* PyDictObject, PyListObject, PyTupleObject, PySetObject, PyWeakReference (headers of these names in
+ * Include/cpython), and dequeobject (Modules/_collectionsmodule.c), from 3.11 to 3.13. */
 #define DICT_TABLE	  32u
 #define DICT_VALUES	  40u
 #define OBJECT_ITEMS	  16u /* how many */

@@ -53,10 +53,9 @@ struct python_objects {
 	size_t values, value_capacity;
 };
 
-#define PYTHON_IS_OBJECT 1u
-#define PYTHON_IS_NAMED	 4u /* a dictionary whose names have holders */
-#define PYTHON_IS_NAMESPACE                                                                        \
-	2u /* the table of a module's or a class's dictionary, or that dictionary */
+#define PYTHON_IS_OBJECT    1u
+#define PYTHON_IS_NAMESPACE 2u /* the dictionary of a module or a class, or its table */
+#define PYTHON_IS_NAMED	    4u /* a dictionary whose names have holders */
 
 /* The blocks must outlive the objects. Without an interpreter there are none. */
 bool python_objects_find(struct python_objects *o, const struct heap_image *image,

@@ -7,7 +7,8 @@
 
 #include "base/bytes.h"
 
-#define READ_ON	      1024u /* what is wanted next is often near */
+#define READ_ON 1024u /* what is wanted next is often near */
+/* PyASCIIObject (Include/cpython/unicodeobject.h). */
 #define TEXT_LENGTH   16u
 #define TEXT_STATE    32u
 #define COMPACT_ASCII 0x60u

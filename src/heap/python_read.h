@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads what names need of Python's objects: texts that are identifiers, and dictionaries.
+ * Reads what names need of Python's objects: texts that are identifiers, and dictionaries (PyDictObject in
+ * Include/cpython/dictobject.h, PyDictKeysObject in Include/internal/pycore_dict.h).
  *
  *	dict		+32 table   +40 values, of a dictionary that shares its table
  *	table		+9 log2 of the bytes of its index   +10 kind   +24 entries   +32 index, then entries:

@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "base/hash.h"
 
+/* PyTypeObject (Include/cpython/object.h) from 3.11 to 3.13. */
 #define TYPE_BYTES	376u
 #define TYPE_TYPE	8u
 #define TYPE_NAME	24u
@@ -20,6 +21,7 @@
 #define TYPE_DICT	264u
 #define MADE_TYPE_BYTES 800u /* at least, of a type that is in a block */
 
+/* Py_TPFLAGS_... (Include/object.h). */
 #define FLAG_VALUES    (1u << 2) /* since 3.13: behind the object */
 #define FLAG_WEAK_LIST (1u << 3) /* since 3.12 */
 #define FLAG_DICT      (1u << 4)

@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-/* _PyRuntime begins with this in 3.13; a version, and whether it is free-threaded, follow. */
+/* _PyRuntime begins with this in 3.13 (_Py_DebugOffsets in Include/internal/pycore_runtime.h); a version, and whether
+ * it is free-threaded, follow. */
 #define COOKIE		   0x7970677562656478u /* "xdebugpy" */
 #define FREE_THREADED	   16u
 #define WITH_OFFSETS_SINCE 313u

@@ -60,7 +60,7 @@ bool picture_of_process(struct picture *p, pid_t pid, const struct picture_wishe
 bool picture_of_core(struct picture *p, const char *path, const struct picture_wishes *wishes,
 		     char *why, size_t size);
 void picture_free(struct picture *p);
-/* By a process that goes on after it has taken pictures, now and then: lets threads go that stopped too late. */
+/* Lets threads go that stopped too late. A process that goes on after it has taken pictures calls it now and then. */
 void picture_tend(void);
 
 #endif
