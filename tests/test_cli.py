@@ -88,7 +88,7 @@ def help_of(command):
     check(max(map(columns, text.splitlines())) <= 92, "a line is too long")
     check(len(text.splitlines()) <= HELP_LINES, "longer than a screen", text)
     whole = mayfly(command, "--help", "--all").text
-    more = re.search(r"--help --all lists (\d+) more options", text)
+    more = re.search(r"--help --all lists (\d+) more options?\.", text)
     same(len(OPTION.findall(whole)) - len(OPTION.findall(text)), int(more[1]) if more else 0, "rare options")
     same(mayfly("help", command, "--all").text, whole, "mayfly help %s --all" % command)
 

@@ -10,8 +10,8 @@ import signal
 import struct
 import subprocess
 
-from harness import (MAYFLY, PYTHON, Folder, Skip, as_json, case, cases, check, descendants, environment, mayfly, main,
-                     need, program, read, run, same, wait_until)
+from harness import (CLANG, MAYFLY, PYTHON, Folder, Skip, as_json, case, cases, check, descendants, environment, main,
+                     mayfly, need, program, read, run, same, wait_until)
 from attaching import RUNNING, STATE_AT, need_attach
 
 HEAPS_ASKED_AT, HEAPS_DONE_AT = 248, 252  # in the spool's header
@@ -46,6 +46,22 @@ def parts(trace):
 
 WAYS = {"return": 0, "exit": 3, "_exit": 3, "quick_exit": 3, "handler": 5, "threads": 0, "fork": 0, "many": 0,
         "exec": 0}
+
+
+@case
+def all_that_is_held_is_shown():
+    """What libc keeps is no leak, and is held: leaks leaves out only lost blocks, and says of how many."""
+    need_attach()
+    need(CLANG)
+    with Folder() as here:
+        same(recorded(here, CLANG, "--version").code, 0)
+        trace = here / "t.mayfly"
+        said = as_json("leaks", "--json", trace)
+        found = said["lost"]["total"]["bytes"]["estimate"] + said["suppressed"]["bytes"]
+        picture = as_json("report", "--metric", "picture", "--json", trace)["total"]["bytes"]["estimate"]
+        same(found + said["held"]["total"]["bytes"]["estimate"], picture)
+        every = as_json("leaks", "--json", "--no-default-suppressions", trace)
+        same(every["held"]["total"], said["held"]["total"])
 
 
 @cases(WAYS)

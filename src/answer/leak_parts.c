@@ -14,7 +14,7 @@ const struct mayfly_picture *leak_parts_picture(const struct mayfly_trace *trace
 }
 
 void leak_parts_begin(struct leak_parts *parts, const struct mayfly_query *query,
-		      const struct mayfly_picture *picture)
+		      struct mayfly_match ignored, const struct mayfly_picture *picture)
 {
 	struct mayfly_query *later = &parts->later_query;
 
@@ -24,6 +24,7 @@ void leak_parts_begin(struct leak_parts *parts, const struct mayfly_query *query
 	parts->held_query = parts->lost_query;
 	parts->held_query.by = MAYFLY_BY_HOLDER;
 	parts->held_query.holding = MAYFLY_ONLY_HELD;
+	parts->held_query.ignore = ignored;
 	if (later->from_ns <= picture->time_ns)
 		later->from_ns = picture->time_ns + 1;
 	if (later->to_ns < later->from_ns)

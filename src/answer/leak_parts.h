@@ -22,9 +22,10 @@ struct leak_parts {
 const struct mayfly_picture *leak_parts_picture(const struct mayfly_trace *trace,
 						const struct mayfly_query *query);
 
-/* query: of the metric LEAKED, or IN_PICTURE where it has holders or types: then nothing counts as later. */
+/* query: of the metric LEAKED, or IN_PICTURE where it has holders or types: then nothing counts as later. It
+ * ignores what is suppressed, too; what is held is no leak, so there only `ignored` is left out. */
 void leak_parts_begin(struct leak_parts *parts, const struct mayfly_query *query,
-		      const struct mayfly_picture *picture);
+		      struct mayfly_match ignored, const struct mayfly_picture *picture);
 /* 0 or a negative enum mayfly_error; leak_parts_free() in both cases. */
 int leak_parts_ask(struct leak_parts *parts, const struct mayfly_trace *trace);
 void leak_parts_free(struct leak_parts *parts);

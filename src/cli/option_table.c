@@ -110,7 +110,8 @@ static void print_help(const struct option_table *table, bool all)
 	if (table->notes)
 		printf("\n%s", table->notes);
 	if (more)
-		printf("%s--help --all lists %zu more options.\n", table->notes ? "" : "\n", more);
+		printf("%s--help --all lists %zu more %s.\n", table->notes ? "" : "\n", more,
+		       more == 1 ? "option" : "options");
 }
 
 /* ---- parsing ---- */

@@ -114,13 +114,14 @@ static void put_leak_part(struct json *j, struct request *r, const char *key,
 	json_end(j);
 }
 
-static int put_leak_parts(struct request *r, struct json *j, const struct mayfly_picture *p)
+static int put_leak_parts(struct request *r, struct json *j, struct mayfly_match ignored,
+			  const struct mayfly_picture *p)
 {
 	struct leak_parts parts;
 	int error;
 
 	limit_stacks(r);
-	leak_parts_begin(&parts, &r->q.query, p);
+	leak_parts_begin(&parts, &r->q.query, ignored, p);
 	error = leak_parts_ask(&parts, r->trace);
 	if (!error) {
 		json_text(j, "metric", metric_names[MAYFLY_IN_PICTURE]);
@@ -137,12 +138,12 @@ static int put_leak_parts(struct request *r, struct json *j, const struct mayfly
 }
 
 /* Afterwards, the question is the one whose answer is without what is suppressed. */
-static int put_leaks(struct request *r, struct json *j)
+static int put_leaks(struct request *r, struct json *j, struct mayfly_match ignored)
 {
 	const struct mayfly_picture *p = leak_parts_picture(r->trace, &r->q.query);
 
 	if (p)
-		return put_leak_parts(r, j, p);
+		return put_leak_parts(r, j, ignored, p);
 	return question_asks_picture(&r->q) ? MAYFLY_E_ABSENT : put_all_leaks(r, j);
 }
 
@@ -159,7 +160,7 @@ int view_leaks(struct request *r, struct json *j)
 	if (!suppressions_add(&s, suppressions_default, strlen(suppressions_default), NULL, &bad))
 		goto done;
 	r->q.query.ignore = suppressions_match(&s);
-	error = put_leaks(r, j);
+	error = put_leaks(r, j, s.also);
 	if (!error)
 		error = suppressions_account(&s, r->trace, &r->q.query);
 	if (!error)

@@ -213,7 +213,7 @@ static int run_apart(struct leaks *l, const struct mayfly_picture *p)
 	struct leak_parts parts;
 	int status, error;
 
-	leak_parts_begin(&parts, &r->q.query, p);
+	leak_parts_begin(&parts, &r->q.query, l->suppressions.also, p);
 	error = leak_parts_ask(&parts, r->file.trace);
 	if (!error)
 		error = count_suppressed(l, &parts.lost_query);

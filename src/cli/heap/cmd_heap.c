@@ -84,8 +84,8 @@ const struct option_table heap_option_table = {
     .about = "Shows who holds the memory of a process that runs, recorded or not, or of one that "
 	     "left a\n"
 	     "core file: which variables, stacks and threads keep the blocks of glibc's malloc "
-	     "alive, and\n"
-	     "which blocks are lost, as nothing points to them.\n",
+	     "and the\n"
+	     "objects of CPython alive, and which blocks are lost, as nothing points to them.\n",
     .rows = heap_rows,
     .notes = "The process is stopped while it is copied, about 30 ms for each GiB, and runs on.\n",
 };
