@@ -13,6 +13,7 @@ import socket
 import stat
 import struct
 import subprocess
+import threading
 
 from harness import (AGENT, MAYFLY, TIMEOUT, Folder, Skip, case, cases, check, environment, info, main, need, program,
                      read, record, report, run, same, wait_until)
@@ -413,6 +414,54 @@ def a_dead_recorders_socket():
 def without_follow_only_the_program_asks():
     with Folder() as here, door(here) as (key, _):
         same(Door(key).ask(), (1, "", None))
+
+
+@contextlib.contextmanager
+def silent_recorder(file):
+    """The key of a recorder that gives this file to the first who asks, and to others no answer."""
+    key = os.urandom(32).hex()
+    held = []
+
+    def serve():
+        while True:
+            try:
+                held.append(s.accept()[0])
+            except OSError:
+                return
+            held[-1].recv(4096)
+            if len(held) == 1:
+                answer = struct.pack(Door.FORMAT, b"", 0, 0, 0, 0, 0, 0, b"t.1.0.spool")
+                socket.send_fds(held[0], [answer], [file.fileno()])
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+        s.bind(Door(key).name)
+        s.listen()
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield key, held
+        finally:
+            s.shutdown(socket.SHUT_RDWR)
+            thread.join()
+            for one in held:
+                one.close()
+
+
+@case
+def a_recorder_that_does_not_answer():
+    """The program goes on, also when a timer's signals interrupt it all the time."""
+    source = ("import signal\n"
+              "signal.signal(signal.SIGALRM, lambda *_: None)\n"
+              "signal.setitimer(signal.ITIMER_REAL, .01, .01)\n"
+              "for _ in range(400000): bytearray(1000)\n"
+              "signal.setitimer(signal.ITIMER_REAL, 0)\n"
+              "print('done')\n")
+    filters = re.search(rb"^Seccomp_filters:\t(\d+)", read("/proc/self/status"), re.M)
+    with Folder() as here, open(here / "given", "w+b") as file, silent_recorder(file) as (key, held):
+        settings = "output=%s/none/t.spool,exact=1,handover=%s,filters=%d" % (here, key, int(filters[1]) if filters else 0)
+        done = run(["/usr/bin/python3", "-c", source], env={**environment(), "LD_PRELOAD": AGENT, "MAYFLY": settings})
+        same((done.code, done.out), (0, b"done\n"), done)
+        check(len(held) > 1, "it did not ask for more")
 
 
 @case

@@ -15,6 +15,17 @@
 
 #define MOST_SECONDS 2 /* that the program waits for a recorder which does not answer */
 
+/* Signals of a timer can interrupt each wait before its time is over, for ever. */
+static uint64_t end_of_waiting(void)
+{
+	return agent_clock_ns(CLOCK_MONOTONIC) + MOST_SECONDS * 1000000000ull;
+}
+
+static bool is_worth_a_try(long result, uint64_t end)
+{
+	return result == -EINTR && agent_clock_ns(CLOCK_MONOTONIC) < end;
+}
+
 static bool set_time_limit(int socket, int option)
 {
 	const struct timeval time = {.tv_sec = MOST_SECONDS};
@@ -46,7 +57,7 @@ bool spool_request_is_possible(void)
 	return *agent_config.handover != 0;
 }
 
-static long receive(int socket, struct handover *h, int flags)
+static long receive(int socket, struct handover *h)
 {
 	union {
 		struct cmsghdr header;
@@ -57,12 +68,13 @@ static long receive(int socket, struct handover *h, int flags)
 				 .msg_iovlen = 1,
 				 .msg_control = &control,
 				 .msg_controllen = sizeof(control)};
+	uint64_t end = end_of_waiting();
 	long n;
 	int fd;
 
 	do
-		n = sys_call3(SYS_recvmsg, socket, (long)&message, MSG_CMSG_CLOEXEC | flags);
-	while (n == -EINTR);
+		n = sys_call3(SYS_recvmsg, socket, (long)&message, MSG_CMSG_CLOEXEC);
+	while (is_worth_a_try(n, end));
 	if (sys_failed(n))
 		return n;
 	if (message.msg_controllen < CMSG_LEN(sizeof(fd)) ||
@@ -78,6 +90,7 @@ static long connect_to(int socket, const char *folder)
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	char *at = address.sun_path;
 	size_t length = strlen(folder);
+	uint64_t end = end_of_waiting();
 	long result;
 
 	memcpy(at, folder, length);
@@ -88,7 +101,7 @@ static long connect_to(int socket, const char *folder)
 	at += HANDOVER_HALF_DIGITS + (length != 0);
 	do
 		result = sys_call3(SYS_connect, socket, (long)&address, at - (char *)&address);
-	while (result == -EINTR);
+	while (is_worth_a_try(result, end));
 	return result;
 }
 
@@ -118,7 +131,7 @@ static long converse(int socket, struct handover *h)
 
 	memcpy(h->secret, agent_config.handover + HANDOVER_HALF_DIGITS, HANDOVER_HALF_DIGITS);
 	result = sys_call6(SYS_sendto, socket, (long)h, sizeof(*h), MSG_NOSIGNAL, 0, 0);
-	return sys_failed(result) ? result : receive(socket, h, 0);
+	return sys_failed(result) ? result : receive(socket, h);
 }
 
 bool spool_request_is_heard(void)
@@ -141,14 +154,5 @@ long spool_request_send(struct handover *h)
 	sys_close((int)socket);
 	if (!sys_failed(fd))
 		h->name[sizeof(h->name) - 1] = 0;
-	return fd;
-}
-
-long spool_request_take(int socket)
-{
-	struct handover unused;
-	long fd = receive(socket, &unused, MSG_DONTWAIT);
-
-	sys_close(socket);
 	return fd;
 }

@@ -15,7 +15,4 @@ bool spool_request_is_heard(void);
 /* Asks for a spool; h says which one, and gets the answer. Returns the descriptor or -errno. */
 long spool_request_send(struct handover *h);
 
-/* A descriptor that comes from this socket; the socket is closed. -errno: none does. */
-long spool_request_take(int socket);
-
 #endif
