@@ -401,6 +401,10 @@ static long ask_for_spool(uint32_t *image, bool *fresh, uint32_t pid)
 		return fd;
 	make_path(path, false, pid, 0);
 	base = strrchr(path, '/') + 1;
+	if ((size_t)(base - path) + strlen(h.name) >= sizeof(path)) {
+		sys_close((int)fd);
+		return -ENAMETOOLONG;
+	}
 	*fresh = strcmp(base, h.name) != 0;
 	if (!*fresh)
 		return take_waiting(fd) ? fd : -EAGAIN;
