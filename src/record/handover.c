@@ -390,8 +390,11 @@ static void take_caller(struct waiting *w, int listener)
 {
 	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
-	if (fd < 0)
+	if (fd < 0) {
+		/* No descriptor is left. The caller stays in the queue, so that poll() returns at once. */
+		poll(&w->file[THE_END], 1, LOOK_MS);
 		return;
+	}
 	if (w->count == FIRST_CALLER + CALLERS)
 		hang_up(w, FIRST_CALLER);
 	w->file[w->count++] = (struct pollfd){.fd = fd, .events = POLLIN};
