@@ -58,13 +58,15 @@ void record_wait_for_signal(const struct record *r, int milliseconds)
 {
 	struct pollfd poll_fd = {.fd = r->child.signals, .events = POLLIN};
 	int64_t end = now_ns() + milliseconds * 1000000ll;
+	int left = milliseconds;
 
 	/* While a program waits, its other threads run on. */
-	for (int left = milliseconds; r->serving > 0 && left > LOOK_MS && !one_waits(r);
-	     left = (int)((end - now_ns()) / 1000000))
-		if (poll(&poll_fd, 1, LOOK_MS) > 0)
+	while (r->serving > 0 && left > LOOK_MS) {
+		if (poll(&poll_fd, 1, LOOK_MS) > 0 || one_waits(r))
 			return;
-	poll(&poll_fd, 1, r->serving > 0 ? 0 : milliseconds);
+		left = (int)((end - now_ns()) / 1000000);
+	}
+	poll(&poll_fd, 1, left < 0 ? 0 : left);
 }
 
 /* NULL: nothing is missing. */
