@@ -13,7 +13,7 @@ import signal
 import struct
 import subprocess
 
-from harness import (BUILD, MAYFLY, PYTHON, SOURCE, Folder, Skip, case, cases, check, environment, main, need, program,
+from harness import (BUILD, MAYFLY, PYTHON, SOURCE, TIMEOUT, Folder, Skip, case, cases, check, environment, main, need, program,
                      run, same, wait_until)
 from attaching import need_attach
 from picturing import heap, started
@@ -437,6 +437,30 @@ def killed_at_any_step():
         check(b"children 0, handlers 0" in process.rest, step, process.rest)
         if done.code == 0:
             break
+        step += 1
+    check(step > 10, "only", step, "steps")
+
+
+@case
+def the_program_is_killed_at_any_step():
+    """All of its threads are waited for, so that it ends for its parent, too."""
+    need_attach()
+    step = code = 0
+    while code == 0:
+        with subprocess.Popen([program("frozen")], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            process.stdout.readline()
+            with subprocess.Popen([os.path.join(BUILD, "tests", "freeze_steps"), str(process.pid), str(step), "program"],
+                                  stdout=subprocess.DEVNULL) as tracer:
+                try:
+                    wait_until(lambda: tracer.poll() is not None or process.poll() is not None, "step %d" % step)
+                    if process.poll() is None:
+                        code = tracer.wait(TIMEOUT)
+                        process.kill()
+                    else:
+                        same((process.returncode, tracer.wait(TIMEOUT)), (-signal.SIGKILL, 0), "step %d" % step)
+                finally:
+                    tracer.kill()
+                    process.kill()
         step += 1
     check(step > 10, "only", step, "steps")
 

@@ -285,6 +285,7 @@ static bool run(struct request *q)
 		enum safe_point_demand demand = now() < half ? SAFE_WHOLE : SAFE_VISIBLE;
 		size_t count = list_threads(q->pid, list), refused = 0;
 
+		injection_tend_late();
 		if (!open_code(q))
 			return false;
 		if (!q->settings && !target_code_module(&q->code, q->library)) {

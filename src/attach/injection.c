@@ -179,6 +179,13 @@ int injection_interrupt(struct injection *i, pid_t pid, pid_t tid)
 	return result_of(ptrace(PTRACE_INTERRUPT, tid, 0, 0));
 }
 
+/* One that was killed just now is waited for later: until then its process has not ended. */
+static void let_go_of_stop(pid_t tid, int signal)
+{
+	if (ptrace(PTRACE_DETACH, tid, 0, (void *)(long)signal))
+		injection_let_go_later(tid);
+}
+
 int injection_await(struct injection *i)
 {
 	pid_t tid = i->tid;
@@ -195,8 +202,7 @@ int injection_await(struct injection *i)
 	/* Any other stop than ours is of a signal, which is delivered when the thread goes on. */
 	if (status >> 16 != PTRACE_EVENT_STOP || WSTOPSIG(status) != SIGTRAP) {
 		i->waits = false;
-		ptrace(PTRACE_DETACH, tid, 0,
-		       (void *)(long)(status >> 16 == PTRACE_EVENT_STOP ? 0 : WSTOPSIG(status)));
+		let_go_of_stop(tid, status >> 16 == PTRACE_EVENT_STOP ? 0 : WSTOPSIG(status));
 		i->stopped = false;
 		return EBUSY;
 	}
@@ -205,6 +211,8 @@ int injection_await(struct injection *i)
 	i->restarts = i->waits && (int)i->registers.rax == -EINTR && !has_signals(i);
 	if (error)
 		injection_release(i);
+	if (i->killed)
+		injection_let_go_later(tid);
 	return error;
 }
 
@@ -222,8 +230,7 @@ bool injection_let_go(pid_t tid)
 	if (error)
 		return error != EAGAIN;
 	signal = status >> 16 ? 0 : WSTOPSIG(status);
-	ptrace(PTRACE_DETACH, tid, 0, (void *)(long)signal);
-	return true;
+	return !ptrace(PTRACE_DETACH, tid, 0, (void *)(long)signal);
 }
 
 static struct {
@@ -687,9 +694,13 @@ void injection_bury(const struct injection *i)
 {
 	int64_t end = now() + BURY_MS * 1000000ll;
 
-	while (i->killed && !is_own_child(i->tid) && !waitpid(i->tid, NULL, __WALL | WNOHANG) &&
-	       now() < end)
+	while (i->killed && !is_own_child(i->tid) && !waitpid(i->tid, NULL, __WALL | WNOHANG)) {
+		if (now() > end) {
+			injection_let_go_later(i->tid);
+			return;
+		}
 		usleep(100);
+	}
 }
 
 void injection_release(struct injection *i)

@@ -54,8 +54,8 @@ int injection_interrupt(struct injection *i, pid_t pid, pid_t tid);
 int injection_await(struct injection *i);
 /* Such a thread runs on if it has stopped. True: nothing is left to do. */
 bool injection_let_go(pid_t tid);
-/* Nobody will ask for this thread again: injection_tend_late() lets it go. By a process that goes on, that is to be
- * called now and then, in the thread that traces. */
+/* injection_tend_late() lets this thread go. A process that goes on calls that now and then, in the thread that
+ * traces. */
 void injection_let_go_later(pid_t tid);
 void injection_tend_late(void);
 
