@@ -389,8 +389,8 @@ static long make_numbered(uint32_t *image, uint32_t pid)
 	return fd;
 }
 
-/* The recorder opens the one that it made for us, or makes one, in its folder, which may have another name here, or
- * none. */
+/* The recorder opens the one that it made for us, or makes one, in its folder, which may have another
+ * name here, or none. */
 static long ask_for_spool(uint32_t *image, bool *fresh, uint32_t pid)
 {
 	struct handover h = {.pid = pid};
@@ -414,9 +414,9 @@ static long ask_for_spool(uint32_t *image, bool *fresh, uint32_t pid)
 }
 
 /*
- * The spool that the recorder made for us, if it is still waiting; else one of our own. As long as there is a
- * recorder, the first one of its recording is there: who does not find it sees other files, and would make his
- * where nobody looks for it.
+ * The spool that the recorder made for us, if it is still waiting; else one of our own. As long as there
+ * is a recorder, the first spool of its recording is there: a process that does not find it sees other
+ * files, and would make its own where nobody looks for it.
  */
 static long open_or_make(uint32_t *image, bool *fresh, uint32_t pid)
 {

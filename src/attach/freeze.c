@@ -422,8 +422,8 @@ static bool add_missing(struct freeze *f, const struct freeze_wishes *wishes, ch
 	read_sizes(f->held->copy, &copied, &copied_resident);
 	if (!wishes->copy_missing || mapped <= copied)
 		return true;
-	/* Pages that were never touched are not copied. Of files, the copy has none in memory at first, so this may be
-	 * too many. */
+	/* Pages that were never touched are not copied. The copy has no pages of files in memory at first,
+	 * so this may be too many. */
 	pages = resident > copied_resident ? resident - copied_resident : 0;
 	expected = gib_of_pages(pages < mapped - copied ? pages : mapped - copied) * COPY_GIB_NS;
 	if (wishes->most_stop_ns && expected > (double)wishes->most_stop_ns)

@@ -93,8 +93,8 @@ int injection_copy_calls(pid_t copy, uint64_t syscall_at, long number, uint64_t 
 			 uint64_t second);
 
 void injection_release(struct injection *i);
-/* Until a thread that was killed while it was stopped has been waited for, its process has not ended. After all
- * threads are released, and for the first thread of the process last. */
+/* Until a thread that was killed while it was stopped has been waited for, its process has not ended.
+ * To be called after all threads are released, and for the first thread of the process last. */
 void injection_bury(const struct injection *i);
 
 #endif

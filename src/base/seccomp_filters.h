@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many filters of system calls a process has, by its /proc/PID/status; without libc's locale or memory. */
+/* How many filters of system calls a process has, from its /proc/PID/status; without libc's locale or
+ * memory. */
 #ifndef MAYFLY_SECCOMP_FILTERS_H
 #define MAYFLY_SECCOMP_FILTERS_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a process gets its spool from the recorder where it cannot open it by its path, as it runs as
+ * How a process gets its spool from the recorder when it cannot open it by its path, because it runs as
  * another user by now, or sees other files:
  *
  *	agent ── struct handover ──> recorder

@@ -123,8 +123,8 @@ struct spool_header {
 	_Atomic uint64_t ocaml_rate;
 	uint32_t pid_namespace; /* inode of the PID namespace of pid; 0: not known */
 	/* (a) SPOOL_EXITED and the status, once the program is about to exit; SPOOL_EXECUTED, once it is
-	 * about to become another by exec; SPOOL_CHILD_LOST beside these; 0: it runs, or a signal has ended it, or it ended in a way that
-	 * the agent does not see */
+	 * about to become another by exec; SPOOL_CHILD_LOST beside these; 0: it runs, or a signal has
+	 * ended it, or it ended in a way that the agent does not see */
 	_Atomic uint32_t exited;
 	/* Mode 0: address in the program of struct spool_live, where its live samples are; 0: not known */
 	uint64_t live_where;

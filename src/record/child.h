@@ -46,9 +46,9 @@ int child_fork(struct child *c, char **argv, void (*prepare)(void *context), voi
  * it, and how it ends is not known. 0 or an errno. */
 int child_adopt(struct child *c, pid_t pid);
 
-/* Signals wait for the child_...() that asks for them, from as early on as possible: where they are ignored, as in
- * jobs that a script has started in the background, one that comes before that is lost. before: the mask until
- * then. */
+/* Signals wait for the child_...() that asks for them. To be called as early as possible: a signal that
+ * comes before is lost if it is ignored, as in jobs that a script has started in the background. before:
+ * the mask until then. */
 void child_hold_signals(sigset_t *before);
 
 /* Its number as the process itself has it. */

@@ -193,8 +193,8 @@ static bool remember(struct handover_server *s, const char *path, int fd, bool m
 	return true;
 }
 
-/* The agent keeps to its limit, but whoever has the descriptor could write more. Behind the limit there is nothing
- * of the agent's but room that it does not use. */
+/* The agent keeps to its limit, but whoever has the descriptor could write more. Behind the limit, the
+ * agent has nothing but room that it does not use. */
 static void keep_to_limit(const struct handover_server *s)
 {
 	struct stat st;

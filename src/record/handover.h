@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Spools for processes that cannot open them by their path: they run as another user, or see other
- * files (format/handover_message.h). A thread of the recorder answers them, so that a program does not wait for
- * what the recorder is just reading.
+ * files (format/handover_message.h). A thread of the recorder answers them, so that a program does not
+ * wait for what the recorder is just reading.
  *
- * Anybody on this machine can connect. Who does not know the recording's secret gets nothing. Who does
- * gets new files of this recording, as many as its limit allows, and those that it has mapped already.
+ * Anybody on this machine can connect. A caller that does not know the recording's secret gets nothing.
+ * One that does gets new files of this recording, as many as its limit allows, and those that it has
+ * mapped already.
  */
 #ifndef MAYFLY_HANDOVER_H
 #define MAYFLY_HANDOVER_H
@@ -27,7 +28,7 @@ struct handover_server {
 	const char *file; /* the trace; the spools are beside it */
 	pid_t first;	  /* the process that the recorder's own spool is for */
 	pid_t only;	  /* the process that may ask; 0: any */
-	/* The limit of one spool, however it is written, and of those together that were made here; 0: none */
+	/* The limit of each spool, and of all together that were made here; 0: none */
 	uint64_t most_bytes;
 	struct handover_given *given;
 	size_t count, room;

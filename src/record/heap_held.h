@@ -29,7 +29,8 @@ void heap_samples_free(struct heap_samples *s);
  * memory. Texts live as long as the picture; heap_held_free() frees the rest. */
 bool heap_held_find(struct mayfly_picture *to, const struct picture *p,
 		    const struct spool_stream *stream, const struct heap_samples *samples);
-/* The same of all blocks, numbered in the order of the heap: a picture that stands for itself (heap_trace.h). */
+/* The same of all blocks, numbered in the order of the heap: a picture that stands for itself
+ * (heap_trace.h). */
 bool heap_held_all(struct mayfly_picture *to, const struct picture *p);
 void heap_held_free(struct mayfly_picture *p);
 

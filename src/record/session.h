@@ -152,9 +152,9 @@ struct recorder **record_idle_children(const struct record *r, const struct reco
 bool record_is_last_image(const struct record *r, const struct recorder *one);
 /* What only the recorder knows about how this image ended. */
 struct spool_ending record_ending_of(const struct record *r, const struct recorder *one, bool last);
-/* A child of a process, or what it has become by exec, where nothing of that is recorded: a note for its trace,
- * which the user is told, too, once for all children. NULL: no such thing. last: no image of the process came
- * after it. */
+/* A note for the trace of a process if nothing is recorded of a child of it, or of what it has become by
+ * exec. The user is told, too, once for all children. NULL: no such thing. last: no image of the process
+ * came after it. */
 const char *record_unrecorded(struct record *r, struct recorder *one, bool last);
 /* Reports, once, that a trace cannot be kept below --max-size. */
 void record_tell_thinning(const struct record *r, struct recorder *one);
@@ -165,8 +165,8 @@ void record_drop_spool(struct record *r);
 
 /* ---- session_heap.c ---- */
 
-/* From now on, processes wait at their exit until pictures of their heaps are taken, if these are wanted. False:
- * record_say() has been told why they cannot. */
+/* From now on, processes wait at their exit until pictures of their heaps are taken, if these are wanted.
+ * False: record_say() has been told why they cannot. */
 bool record_offer_last_heap(struct record *r);
 void record_end_last_heap(struct record *r);
 /* Takes the picture that somebody waits for, if so. */

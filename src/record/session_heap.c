@@ -19,7 +19,8 @@ bool record_offer_last_heap(struct record *r)
 
 	if (!r->last_heap)
 		return true;
-	/* The lock is of the open file, which only this process has: it goes when that ends, however it does. */
+	/* The lock belongs to the open file, which only this process has: it goes when this process ends,
+	 * however it does. */
 	r->serving = open(r->spool, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	if (r->serving >= 0 && !fcntl(r->serving, F_OFD_SETLK, &lock))
 		return true;

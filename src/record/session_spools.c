@@ -358,8 +358,8 @@ bool record_is_last_image(const struct record *r, const struct recorder *one)
 	return true;
 }
 
-/* Another PID namespace may be there for a moment, and the next one have the same numbers: what follows in it is not
- * known for sure. */
+/* Another PID namespace may be there for a moment, and the next one have the same numbers: what follows in
+ * it is not known for sure. */
 static bool is_known_to_be_last(const struct record *r, const struct recorder *one, bool last)
 {
 	return last && (!one->process.foreign || one->pid == r->child.pid);

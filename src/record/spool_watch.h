@@ -107,7 +107,8 @@ const void *spool_watch_at(struct spool_watch *w, uint64_t offset, size_t bytes)
 /* For another writer of the spool: the file has this number of packets, or more. 0 or an errno. */
 int spool_extend(int fd, struct spool_header *h, uint64_t packets);
 
-/* For a spool that an agent begins itself: its header and its first packets have disk blocks. 0 or an errno. */
+/* For a spool that an agent begins itself: its header and its first packets get disk blocks. 0 or an
+ * errno. */
 int spool_reserve_first(int fd);
 
 /* What the packet held is elsewhere now. Unless reuse is false the agent may have it again. */

@@ -56,8 +56,8 @@ static void note_text(const char *text, const struct walk_start *at)
 	spool_executed(text);
 }
 
-/* In a sandbox neither the path can be checked nor whether this is the child of a vfork, whose parent says at its
- * exit that it was not. */
+/* In a sandbox, neither the path can be checked nor whether this is the child of a vfork, whose parent
+ * says at its exit that it was not. */
 static bool is_noted(void)
 {
 	if (agent_sandboxed && atomic_load(&agent_state) == AGENT_ON)
