@@ -18,6 +18,7 @@
 #include "attach/injection.h"
 #include "attach/target_code.h"
 #include "attach/target_process.h"
+#include "base/array.h"
 
 #define THREADS_MOST	 65536u
 #define ROUNDS_MOST	 20u	     /* over threads that begin or get signals meanwhile */
@@ -102,15 +103,8 @@ static struct injection *add_stop(struct freeze_held *h)
 {
 	struct injection *i;
 
-	if (h->stops == h->capacity) {
-		size_t wanted = 2 * h->capacity + 16;
-		struct injection **grown = realloc(h->stop, wanted * sizeof(struct injection *));
-
-		if (!grown)
-			return NULL;
-		h->stop = grown;
-		h->capacity = wanted;
-	}
+	if (!array_reserve(&h->stop, &h->capacity, h->stops, sizeof(struct injection *)))
+		return NULL;
 	i = aligned_alloc(64, (sizeof(*i) + 63) & ~(size_t)63);
 	if (i)
 		h->stop[h->stops++] = i;
