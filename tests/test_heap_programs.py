@@ -206,11 +206,15 @@ def python_objects_by_name(how):
         picture = heap(here.files("core.*")[0] if where == "core" else process.pid)
 
     def row(name, *types):
-        """Memory that C has not set yet may point to the same by chance: then both hold it together."""
+        """Memory that C has not set yet may point to the same by chance: then both hold it together. "others" can
+        be this holder only if it is named in no row, as 63 others share more."""
+        def names_it(row):
+            return any(h["name"] == name and h["module"] == "Python" for h in row.get("holders", [row]))
+
+        unnamed = not any(names_it(row) for row in picture["shared"])
         rows = [row for row in picture["held"] + picture["shared"]
                 if [step["type"] for step in row["through"]][:len(types)] == list(types) and
-                (row.get("others") or any(h["name"] == name and h["module"] == "Python"
-                                          for h in row.get("holders", [row])))]
+                (names_it(row) or unnamed and row.get("others"))]
         check(rows, name, types)
         return max(rows, key=lambda row: row["bytes"])
 
