@@ -843,6 +843,15 @@ def snapshots_know_no_blocks():
 
 
 @case
+def blocks_as_sure_as_bytes():
+    """Where the number of blocks is less sure than that of bytes, report and info say so as the table does."""
+    path = os.path.join(SOURCE, "tests", "golden", "sampled.mayfly")
+    for command, between in (("report", " in "), ("info", ", ")):
+        text = mayfly(command, path, COLUMNS="120").text
+        check(re.search(r"^Live at end +1\.02 MiB .*%s17\.\.84 blocks$" % between, text, re.M), text)
+
+
+@case
 def snapshots_text():
     text = mayfly("report", trace("snapshots"), COLUMNS="120").text
     check(re.search(r"^Exact +every allocation: 172, 90 freed$", text, re.M), text)

@@ -160,7 +160,7 @@ static void print_one_figure(const struct output *o, const struct mayfly_info *i
 	char figure[FIGURE_TEXT], blocks[FIGURE_TEXT];
 
 	text_figure(figure, sizeof(figure), o->utf8, &e->bytes, e->samples);
-	text_count(blocks, sizeof(blocks), e->blocks.estimate);
+	text_count_value(blocks, sizeof(blocks), &e->blocks, e->samples);
 	if (figure_confidence(&e->bytes, e->samples) <= FIGURE_FEW ||
 	    info->absent & MAYFLY_ABSENT_BLOCKS)
 		print_field(o, name, "%s%s", figure, more);

@@ -84,7 +84,7 @@ static void print_estimate(const struct report *r, const char *name,
 	char text[128], blocks[FIGURE_TEXT];
 
 	text_estimate(text, sizeof(text), o->utf8, e);
-	text_count(blocks, sizeof(blocks), e->blocks.estimate);
+	text_count_value(blocks, sizeof(blocks), &e->blocks, e->samples);
 	if (figure_confidence(&e->bytes, e->samples) <= FIGURE_FEW ||
 	    r->file.info->absent & MAYFLY_ABSENT_BLOCKS)
 		print_field(o, name, "%s%s", text, meaning);
