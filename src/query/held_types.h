@@ -30,8 +30,8 @@ struct held_types {
 
 /*
  * holder: indices in the picture, each once. `metric`, `by` and `sort` of the query are not used. The
- * names are the trace's. MAYFLY_E_ABSENT: there is no picture; MAYFLY_E_RANGE: or no such holder;
- * MAYFLY_E_TOO_LARGE: holders by types are more than 2^24.
+ * names are the trace's. MAYFLY_E_ABSENT: there is no picture; MAYFLY_E_RANGE: there is no such holder;
+ * MAYFLY_E_TOO_LARGE: there are more than 2^24 cells of holders by types.
  */
 int held_types_run(const struct mayfly_trace *trace, const struct mayfly_query *query,
 		   const uint32_t *holder, size_t holders, struct held_types **types);

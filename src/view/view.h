@@ -47,8 +47,8 @@
  *	heat			size by lifetime: "sizes", "lifetimes", "cells" (view_heat.c)
  *	spans, events, churn, reallocs, survival, rss, fragmentation
  *				as the command's --json
- *	leaks			also as the command's: of a trace with a picture of the heap "lost",
- *				"held" and "allocated_later". Of others also "over_time" (or null):
+ *	leaks			also as the command's: "lost", "held" and "allocated_later" if the trace
+ *				has a picture of the heap; if not, also "over_time" (or null):
  *				"times_ns" and for each row "first_ns", "last_ns" (of the allocations
  *				of blocks that were never freed), "live_bytes" (at these times),
  *				"growth" (bytes a second, over the second half), "growing"

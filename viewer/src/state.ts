@@ -52,9 +52,9 @@ export function questionParameters(q: Question): Parameters {
 	return { ...q };
 }
 
-/** What is only known of the picture of the heap: filters, and keys of rows that have the same names. */
+/** What only the picture of the heap knows: filters, and keys of rows that have the same names. */
 const ofPicture: readonly string[] = ["holder", "type"];
-/** What is not known of it: it has one moment, and does not tell when blocks are freed. */
+/** What the picture does not know: it has one moment, and does not tell when blocks are freed. */
 const notOfPicture = ["at", "min-lifetime", "max-lifetime"] as const;
 
 /** The question without the picture, for what has times. */

@@ -24,9 +24,9 @@ export interface Info {
 	counters: { name: string; unit: string }[];
 	/** What is missing or uncertain, and what to do: all that the report says. */
 	notes: string[];
-	/** Of resident memory; null: it was not recorded. */
+	/** How much memory was resident; null: it was not recorded. */
 	resident: string | null;
-	/** Of the heap: who held which block; null: the trace has none. */
+	/** The picture of the heap: who held which block; null: the trace has none. */
 	picture: Picture | null;
 	sources: boolean;
 	base: Info | null;
@@ -42,7 +42,7 @@ export interface Picture {
 	headline: string | null;
 	time_ns: number;
 	stopped_ns: number;
-	/** Of malloc, recorded or not. */
+	/** What malloc had in use, recorded or not. */
 	bytes: number;
 	blocks: number;
 }

@@ -63,8 +63,9 @@ interface BoxProps {
 	detail?: string;
 	figure: string;
 	title: string;
-	/** Of the height of what it lies in; its height in pixels. */
+	/** Its part of the height of what it lies in. */
 	share: number;
+	/** Its height. */
 	pixels: number;
 	style?: CSSProperties;
 	onChoose?: () => void;
