@@ -19,8 +19,8 @@ import sys
 import tempfile
 import threading
 
-from harness import (Folder, MAYFLY, TIMEOUT, as_json, case, cases, check, environment, info, main, need,
-                     read, run, same, sane, wait_until)
+from harness import (Folder, MAYFLY, TIMEOUT, as_json, case, cases, check, environment, info, let_it_look, main,
+                     need, read, run, same, sane, wait_until)
 
 SOURCE = r"""
 #include <stdio.h>
@@ -526,6 +526,23 @@ def strangers():
         recorder(address, "3000", options=["-x", "-o", here / "local"])
         r.end()
         is_same(here)
+
+
+def set_few_files():
+    resource.setrlimit(resource.RLIMIT_NOFILE, (12, 12))
+
+
+@case
+def no_descriptor_is_left():
+    """Then the receiver waits, and does not use a whole CPU to ask again and again."""
+    with Folder() as here, contextlib.ExitStack() as stack:
+        address = here / "socket"
+        r = stack.enter_context(receiver(address, here / "got", preexec_fn=set_few_files))
+        for _ in range(14):
+            idle = stack.enter_context(socket.socket(socket.AF_UNIX))
+            idle.connect(address)
+        until("12 files", lambda: len(os.listdir("/proc/%d/fd" % r.process.pid)) == 12)
+        let_it_look(r.process.pid)
 
 
 @case

@@ -10,7 +10,9 @@
 
 #include "base/system/clock.h"
 
-#define CONNECTIONS  16u
+#define CONNECTIONS 16u
+#define NO_ROOM_NS                                                                                 \
+	100000000ll /* until it looks again whether there is a descriptor for the next one */
 #define HANDSHAKE_NS 5000000000ll
 #define SILENCE_NS   20000000000ll
 #define RETRY_NS     200000000ll /* to store what could not be */
@@ -80,8 +82,12 @@ static void take_connection(struct receiver *r)
 	struct connection *c;
 	int fd = stream_accept(r->options->listener, peer);
 
-	if (fd < 0)
+	if (fd < 0) {
+		/* The one that waits makes poll() return at once. */
+		if (errno == EMFILE || errno == ENFILE)
+			clock_wait(NO_ROOM_NS);
 		return;
+	}
 	c = receiver_find_place(r);
 	memcpy(c->peer, peer, sizeof(peer));
 	c->fd = fd;
