@@ -514,9 +514,8 @@ def access_of(name, view):
     same(wide, [False] * 3, "wider than the window")
 
 
-@case
-def below_zero():
-    """Resident memory that is not explained can be, and counters."""
+def formatted(script):
+    """What a script says that has the functions of format.ts in `format`."""
     need("node")
     if not os.path.exists(os.path.join(LIBRARIES, "esbuild")):
         raise Skip("the libraries of the page are not installed")
@@ -525,10 +524,35 @@ def below_zero():
         const built = buildSync({ entryPoints: [process.argv[2]], bundle: true, write: false, format: "cjs" });
         const made = { exports: {} };
         new Function("module", built.outputFiles[0].text)(made);
-        const { bytesText, countText } = made.exports;
+        const format = made.exports;
+        """ + script, os.path.join(LIBRARIES, "esbuild"), os.path.join(SOURCE, "viewer", "src", "format.ts")])
+    same(result.code, 0, result.err)
+    return result.out.decode().replace("\u00a0", " ").strip()
+
+
+@case
+def below_zero():
+    """Resident memory that is not explained can be, and counters."""
+    same(formatted("""
+        const { bytesText, countText } = format;
         console.log([bytesText(-1294336), bytesText(-1), bytesText(0), bytesText(NaN), countText(-2500)].join("|"));
-        """, os.path.join(LIBRARIES, "esbuild"), os.path.join(SOURCE, "viewer", "src", "format.ts")])
-    same(result.out.decode().replace("\u00a0", " ").strip(), "-1.23 MiB|-1 B|0 B|0 B|-2.50 k", result.err)
+        """), "-1.23 MiB|-1 B|0 B|0 B|-2.50 k")
+
+
+@case
+def blocks_as_sure_as_bytes():
+    """A number of blocks that is not sure is a range or a bound, as the terminal writes it."""
+    same(formatted("""
+        const { blocksText, countsText } = format;
+        const of = (estimate, stderr, low, high, samples) =>
+            ({ bytes: { estimate, stderr, low, high }, blocks: { estimate, stderr, low, high }, samples });
+        console.log([of(154000, 90000, 109000, 10900000, 5), of(30000, 30000, 41000, 95000, 4),
+            of(400, 300, 41, 950, 4), of(20000, 19000, 100, 95000, 2), of(0, 0, 0, 3000, 0),
+            of(43300, 400, 42500, 44100, 110), of(1, 0, 1, 1, 1)].map(blocksText).join("|"));
+        console.log(countsText(of(154000, 90000, 109000, 10900000, 5)) + "|" + countsText(of(1, 0, 1, 1, 1)));
+        """).splitlines(),
+         ["109 k..10.9 M|41.0..95.0 k|41..950|≤ 95.0 k|< 3.00 k|43.3 k|1",
+          "109 k..10.9 M blocks, 5 samples|1 block"])
 
 
 NAMED = {

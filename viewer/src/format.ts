@@ -74,25 +74,25 @@ export function confidence(f: Figure | null, samples: number): Confidence {
 	return samples >= 4 ? "range" : "few";
 }
 
-function rangeText(low: number, high: number): string {
-	const [first, firstUnit] = bytesText(low).split("\u00a0");
-	const [second, secondUnit] = bytesText(high).split("\u00a0");
-	return `${first}${firstUnit === secondUnit ? "" : `\u00a0${firstUnit}`}..${second}\u00a0${secondUnit}`;
+function rangeText(low: string, high: string): string {
+	const [first, firstUnit] = low.split("\u00a0");
+	const secondUnit = high.split("\u00a0")[1];
+	return `${firstUnit === secondUnit ? first : low}..${high}`;
 }
 
-/** What an import does not have is a dash. */
-export function valueText(f: Figure | null, samples: number): string {
+/** What an import does not have is a dash. `text`: of a number in the figure's unit. */
+export function valueText(f: Figure | null, samples: number, text = bytesText): string {
 	if (!f) return "–";
 	switch (confidence(f, samples)) {
 	case "nothing":
-		return `<\u00a0${bytesText(f.high)}`;
+		return `<\u00a0${text(f.high)}`;
 	case "few":
-		return `≤\u00a0${bytesText(f.high)}`;
+		return `≤\u00a0${text(f.high)}`;
 	case "range":
-		return rangeText(f.low, f.high);
+		return rangeText(text(f.low), text(f.high));
 	case "good":
 	case "exact":
-		return bytesText(f.estimate);
+		return text(f.estimate);
 	}
 }
 
@@ -117,15 +117,15 @@ export function bytesOf(e: Estimate): number {
 	return e.bytes?.estimate ?? 0;
 }
 
-/** "43.3 k", or nothing where blocks were not counted. */
+/** "43.3 k", "41..95 k", or nothing where blocks were not counted. */
 export function blocksText(e: Estimate): string {
-	return e.blocks ? countText(e.blocks.estimate) : "";
+	return e.blocks ? valueText(e.blocks, e.samples, countText) : "";
 }
 
 /** "43.3 k blocks, 110 samples": samples are only said where not all was recorded. */
 export function countsText(e: Estimate): string {
 	const parts = [];
-	if (e.blocks) parts.push(plural(Math.round(e.blocks.estimate), "block"));
+	if (e.blocks) parts.push(`${blocksText(e)} ${blocksText(e) === "1" ? "block" : "blocks"}`);
 	if ((e.bytes?.stderr ?? 0) > 0) parts.push(plural(e.samples, "sample"));
 	return parts.join(", ");
 }

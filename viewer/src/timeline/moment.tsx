@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What was live at the moment that was chosen, or, once there are two, what grew between them.
 import { requestText, type Engine, type Estimate } from "../engine/engine.ts";
-import { blocksText, bytesOf, changeText, durationText, estimateText, intervalText, percentText } from "../format.ts";
+import { bytesOf, changeText, durationText, estimateText, intervalText, percentText } from "../format.ts";
 import { useAnswer } from "../shell/answer.ts";
 import { questionParameters, type Change, type Question } from "../state.ts";
-import { Answered, Bytes, isNoise, Name, SmallTable, type Column } from "../views/cells.tsx";
+import { Answered, blocksColumn, Bytes, isNoise, Name, SmallTable, type Column } from "../views/cells.tsx";
 import { rowKey, rowName, type Row, type Rows } from "../views/row.ts";
 import { StackName } from "../views/stacks.tsx";
 import { parseTime } from "./times.ts";
@@ -72,7 +72,7 @@ function AtMoment(props: Props) {
 					{ title: "Live", number: true, width: "figure", needed: true, cell: (row) => <Bytes of={row.self} />,
 						share: (row) => bytesOf(row.self) / all },
 					{ title: "%", number: true, width: 8, cell: (row) => percentText(bytesOf(row.self), all) },
-					{ title: "Blocks", number: true, width: 8, minor: true, cell: (row) => blocksText(row.self) },
+					blocksColumn(seen, (row) => row.self, true),
 					{ title: head(by), cell: (row) => <RowName row={row} by={by} /> },
 				];
 				return (

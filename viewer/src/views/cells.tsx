@@ -4,7 +4,7 @@ import { Fragment } from "preact";
 import type { ComponentChildren, CSSProperties } from "preact";
 import { useRef } from "preact/hooks";
 import type { Estimate } from "../engine/engine.ts";
-import { errorText, intervalText, confidence, valueText } from "../format.ts";
+import { blocksText, errorText, intervalText, confidence, valueText } from "../format.ts";
 import type { Answer } from "../shell/answer.ts";
 import { NamesGrip, namesStyle, useNames } from "./names.tsx";
 import { fitting, useRoom } from "./room.ts";
@@ -67,6 +67,12 @@ export interface Column<R> extends Sized {
 	cell(row: R): ComponentChildren;
 	/** Of 1: a bar behind the cell. */
 	share?(row: R): number;
+}
+
+/** How many blocks. Ranges such as "99.9 k..99.9 M" have room only where there are some. */
+export function blocksColumn<R>(rows: readonly R[], of: (row: R) => Estimate, minor = false): Column<R> {
+	const width = rows.reduce((most, row) => Math.max(most, blocksText(of(row)).length), 8);
+	return { title: "Blocks", number: true, width, minor, cell: (row) => blocksText(of(row)) };
 }
 
 function widthStyle(width: number | "figure" | undefined): CSSProperties | undefined {

@@ -12,7 +12,7 @@ import { chosenOf, filterOf, lifetimeText, ordered, sizeText, type Brush, type C
 import { inkShare, stepShare, STEPS } from "../heat/scale.ts";
 import type { Heat as Answer } from "../timeline/answers.ts";
 import type { ViewProps } from "../view.ts";
-import { Bytes, isNoise, Name, SmallTable } from "./cells.tsx";
+import { blocksColumn, Bytes, isNoise, Name, SmallTable } from "./cells.tsx";
 import { rowName, type Rows } from "./row.ts";
 
 type Measure = "bytes" | "blocks" | "samples";
@@ -51,7 +51,7 @@ function CellText({ answer, cell }: { answer: Answer; cell: Cell }) {
 			<b>{sizeText(size)}, {lifetimeText(lifetime)}</b>
 			{": "}
 			{estimate.samples
-				? `${estimateText(estimate)} in ${countText(estimate.blocks?.estimate ?? 0)} blocks; ${intervalText(estimate)}`
+				? `${estimateText(estimate)} in ${blocksText(estimate)} blocks; ${intervalText(estimate)}`
 				: "nothing seen"}
 		</>
 	);
@@ -278,7 +278,7 @@ function TopFunctions({ props, question }: { props: ViewProps; question: Questio
 					{ title: "Function", cell: (row) => <Name of={rowName(row, "function")} /> },
 					{ title: "Bytes", number: true, width: "figure", cell: (row) => <Bytes of={row.self} />,
 						share: (row) => bytesOf(row.self) / most },
-					{ title: "Blocks", number: true, width: 8, cell: (row) => blocksText(row.self) },
+					blocksColumn(rows, (row) => row.self),
 				]} />
 		</section>
 	);

@@ -4,12 +4,12 @@
 // nothing pointed to it, from what was held, and by whom.
 import { requestText } from "../engine/engine.ts";
 import type { Estimate } from "../engine/engine.ts";
-import { blocksText, bytesOf, bytesText, changeText, countText, durationText, estimateText, percentText, plural } from "../format.ts";
+import { bytesOf, bytesText, changeText, countText, durationText, estimateText, percentText, plural } from "../format.ts";
 import { useAnswer } from "../shell/answer.ts";
 import { questionParameters } from "../state.ts";
 import type { ViewProps } from "../view.ts";
 import { applied } from "./applies.ts";
-import { Answered, Bytes, isNoise, Name, SmallTable } from "./cells.tsx";
+import { Answered, blocksColumn, Bytes, isNoise, Name, SmallTable } from "./cells.tsx";
 import type { Column } from "./cells.tsx";
 import { rowFilter, rowKey, rowName } from "./row.ts";
 import type { Row, Rows } from "./row.ts";
@@ -79,13 +79,13 @@ function leaksOf(value: Leaks): Leak[] {
 		.sort((a, b) => rank(b.leak) - rank(a.leak) || a.i - b.i).map(({ leak }) => leak);
 }
 
-function columnsOf(value: Leaks): Column<Leak>[] {
+function columnsOf(value: Leaks, leaks: readonly Leak[]): Column<Leak>[] {
 	const all = bytesOf(value.total) || 1;
 	const columns: Column<Leak>[] = [
 		{ title: "Never freed", number: true, width: "figure", needed: true,
 			cell: ({ row }) => <Bytes of={row.self} />, share: ({ row }) => bytesOf(row.self) / all },
 		{ title: "%", number: true, width: 8, minor: true, cell: ({ row }) => percentText(bytesOf(row.self), all) },
-		{ title: "Blocks", number: true, width: 8, minor: true, cell: ({ row }) => blocksText(row.self) },
+		blocksColumn(leaks, ({ row }) => row.self, true),
 	];
 	if (value.over_time)
 		columns.push(
@@ -119,12 +119,12 @@ function Suppressed({ of }: { of: { suppressed?: { suppressions: Suppression[] }
 	);
 }
 
-function partColumns(title: string, all: number, name: Column<Row>): Column<Row>[] {
+function partColumns(title: string, part: Rows, name: Column<Row>): Column<Row>[] {
 	return [
 		{ title, number: true, width: "figure", needed: true, cell: (row) => <Bytes of={row.self} />,
-			share: (row) => bytesOf(row.self) / (all || 1) },
-		{ title: "%", number: true, width: 8, minor: true, cell: (row) => percentText(bytesOf(row.self), all) },
-		{ title: "Blocks", number: true, width: 8, minor: true, cell: (row) => blocksText(row.self) },
+			share: (row) => bytesOf(row.self) / (bytesOf(part.total) || 1) },
+		{ title: "%", number: true, width: 8, minor: true, cell: (row) => percentText(bytesOf(row.self), bytesOf(part.total)) },
+		blocksColumn(part.rows, (row) => row.self, true),
 		name,
 	];
 }
@@ -152,7 +152,7 @@ function Apart(props: ViewProps & { value: Parts }) {
 				</p>
 				{leaks.length > 0 && (
 					<SmallTable caption="Lost" rows={leaks} dim={(row) => isNoise(row.self)}
-						columns={partColumns("Lost", bytesOf(lost.total), { title: "Stack", cell: (row) => <StackName row={row} /> })}
+						columns={partColumns("Lost", lost, { title: "Stack", cell: (row) => <StackName row={row} /> })}
 						chooseTitle="Show its stack" onChoose={(row) => go({ own: { row: rowKey(row, lost.by) } }, true)} />
 				)}
 			</section>
@@ -170,7 +170,7 @@ function Apart(props: ViewProps & { value: Parts }) {
 						something points to it is not known.`}
 				</p>
 				<SmallTable caption="Held" rows={seen(held)} none="Nothing was held" dim={(row) => isNoise(row.self)}
-					columns={partColumns("Held", bytesOf(held.total), { title: "Held by", cell: (row) =>
+					columns={partColumns("Held", held, { title: "Held by", cell: (row) =>
 						<Name of={rowName(row, held.by)} /> })}
 					chooseTitle="What allocated it, as a flame graph"
 					onChoose={(row) => go({ view: "flame", question: rowFilter(row, held.by, false) })} />
@@ -198,7 +198,7 @@ function Listed(props: ViewProps & { value: Leaks }) {
 							bytesText(rate)} a second${growing.length > 1 ? " together" : ""}.`
 						: leaks.length > 0 && " None of these stacks still grew at the end.")}
 				</p>
-				<SmallTable caption="Never freed" rows={leaks} columns={columnsOf(value)} none="No leaks"
+				<SmallTable caption="Never freed" rows={leaks} columns={columnsOf(value, leaks)} none="No leaks"
 					dim={({ row }) => isNoise(row.self)} chooseTitle="Show its stack"
 					onChoose={(leak) => go({ own: { row: keyOf(leak) } }, true)} />
 			</section>

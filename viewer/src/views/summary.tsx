@@ -4,7 +4,7 @@ import type { ComponentChildren } from "preact";
 import { requestText } from "../engine/engine.ts";
 import type { Estimate } from "../engine/engine.ts";
 import {
-	blocksText, bytesOf, bytesText, countsText, durationText, errorText, intervalText, percentText,
+	bytesOf, bytesText, countsText, durationText, errorText, intervalText, percentText,
 	valueText,
 } from "../format.ts";
 import { useKeys } from "../keyboard.ts";
@@ -14,7 +14,7 @@ import { questionParameters, withoutPicture } from "../state.ts";
 import type { Change, Question } from "../state.ts";
 import { rangeOf } from "../timeline/times.ts";
 import type { Summary as Figures, ViewProps } from "../view.ts";
-import { Answered, Bytes, isNoise, Name, Reading, SmallTable } from "./cells.tsx";
+import { Answered, blocksColumn, Bytes, isNoise, Name, Reading, SmallTable } from "./cells.tsx";
 import type { Column } from "./cells.tsx";
 import { ResidentBar } from "./resident.tsx";
 import type { Rss } from "./resident.tsx";
@@ -149,12 +149,12 @@ function ResidentCard(props: ViewProps) {
 	);
 }
 
-function functionColumns(all: number, of: (row: Row) => Estimate): Column<Row>[] {
+function functionColumns(rows: readonly Row[], all: number, of: (row: Row) => Estimate): Column<Row>[] {
 	return [
 		{ title: "Bytes", number: true, width: "figure", cell: (row) => <Bytes of={of(row)} />,
 			share: (row) => bytesOf(of(row)) / (all || 1) },
 		{ title: "%", number: true, width: 8, cell: (row) => percentText(bytesOf(of(row)), all) },
-		{ title: "Blocks", number: true, width: 8, cell: (row) => blocksText(of(row)) },
+		blocksColumn(rows, of),
 		{ title: "Function", cell: (row) => <Name of={rowName(row, "function")} /> },
 	];
 }
@@ -178,7 +178,7 @@ function Functions(props: ViewProps & { overview: Overview }) {
 				<h2>Functions <span class="dim">by what they allocate themselves</span></h2>
 				<SmallTable caption="Functions" rows={overview.functions} onChoose={show()}
 					chooseTitle="Callers and callees" dim={(row) => isNoise(row.self)}
-					none="No block matches" columns={functionColumns(all, (row) => row.self)} />
+					none="No block matches" columns={functionColumns(overview.functions, all, (row) => row.self)} />
 				<More to="All functions" go={go} own={{ by: undefined, sort: undefined, row: undefined }} />
 			</section>
 			<section class="card">
@@ -186,7 +186,7 @@ function Functions(props: ViewProps & { overview: Overview }) {
 				<SmallTable caption="Callers" rows={overview.callers} onChoose={show("total")}
 					chooseTitle="Callers and callees" dim={(row) => isNoise(row.total)}
 					none="No callers of the program's own"
-					columns={functionColumns(all, (row) => row.total)} />
+					columns={functionColumns(overview.callers, all, (row) => row.total)} />
 				<More to="All callers" go={go} own={{ by: undefined, sort: "total", row: undefined }} />
 			</section>
 		</div>

@@ -87,7 +87,7 @@ function columnsOf(calls: boolean, sort: string, exact: boolean): Column[] {
 		{ key: "self", width: "figure", needed: sort === "self" },
 		{ key: "total", width: "figure", needed: sort === "total" },
 		{ key: "shares", width: calls ? 16 : 7, minor: true },
-		{ key: "blocks", width: 11 },
+		{ key: "blocks", width: exact ? 11 : 14 },
 		{ key: "samples", width: 11 },
 	];
 	return columns.filter(({ key }) => (calls || key !== "total") && !(exact && key === "samples"));
@@ -374,7 +374,7 @@ export default function Table(props: ViewProps) {
 							<col style={namesStyle(names)} />
 							{shown.has("self") && <><col class="figure-column" />{share}</>}
 							{shown.has("total") && <><col class="figure-column" />{share}</>}
-							{shown.has("blocks") && <col class="count-column" />}
+							{shown.has("blocks") && <col class={exact ? "count-column" : "blocks-column"} />}
 							{shown.has("samples") && <col class="count-column" />}
 						</colgroup>
 						<Head grouping={grouping} sort={sort} shown={shown} names={names} box={virtual.box}
