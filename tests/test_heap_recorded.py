@@ -31,7 +31,7 @@ def recorded(here, *options, env=None, what="holders", ends=True):
                           env=environment(**(env or {}))) as recorder:
         try:
             truth = json.loads(recorder.stdout.readline())
-            pid, = descendants(recorder.pid)
+            pid = next(descendants(recorder.pid))  # it may have a copy, of which a picture is taken
             yield recorder, pid, truth
             recorder.stdin.close()
             recorder.said = recorder.stderr.read().decode()
@@ -182,7 +182,9 @@ def a_rule_takes_the_picture():
         spool = here / "t.mayfly.spool"
         with recorded(here, "-i", "4K", "--when", "live>4M", "--do", "heap"):
             wait_until(lambda: struct.unpack_from("<I", read(spool), HEAPS_DONE_AT)[0], "no picture was taken")
-        check(("g_sessions", "") in by_holder(here / "t.mayfly"), "the picture has no sessions")
+        # The program may be at work on them: then a register holds them, too.
+        held = by_holder(here / "t.mayfly")
+        check(any("g_sessions" in name for name, _ in held), "the picture has no sessions", held)
 
 
 @cases(["sums", "nobody", "no-picture"])
