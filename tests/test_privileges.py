@@ -447,6 +447,35 @@ def silent_recorder(file):
                 one.close()
 
 
+def filters():
+    """Of system calls, that this process runs under."""
+    found = re.search(rb"^Seccomp_filters:\t(\d+)", read("/proc/self/status"), re.M)
+    return int(found[1]) if found else 0
+
+
+TAKER = ("import socket, sys\n"
+         "s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\n"
+         "s.bind('\\0mayfly-' + sys.argv[1])\n"
+         "s.listen()\n"
+         "print('ready', flush=True)\n"
+         "print(len(s.accept()[0].recv(4096)))\n")
+
+
+@cases(["own", "other"])
+def another_user_has_the_name(namespace):
+    """After the recorder was killed. The agent tells by the user, where that has the same number."""
+    key = os.urandom(32).hex()
+    users = os.stat("/proc/self/ns/user").st_ino + (namespace == "other")
+    with private() as here, subprocess.Popen(
+            ["setpriv", *USERS["setpriv"], "/usr/bin/python3", "-c", TAKER, key[:32]], stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, env=environment()) as taker:
+        same(taker.stdout.readline(), b"ready\n")
+        settings = "output=%s/none/t.spool,exact=1,handover=%s,filters=%d,owner=0,users=%d" % (here, key, filters(), users)
+        done = run(blocks(), env={**environment(), "LD_PRELOAD": AGENT, "MAYFLY": settings})
+        same((done.code, done.out), (0, b"done 0\n"), done)
+        same(int(taker.stdout.readline()), 0 if namespace == "own" else struct.calcsize(Door.FORMAT), "bytes sent")
+
+
 @case
 def a_recorder_that_does_not_answer():
     """The program goes on, also when a timer's signals interrupt it all the time."""
@@ -456,9 +485,8 @@ def a_recorder_that_does_not_answer():
               "for _ in range(400000): bytearray(1000)\n"
               "signal.setitimer(signal.ITIMER_REAL, 0)\n"
               "print('done')\n")
-    filters = re.search(rb"^Seccomp_filters:\t(\d+)", read("/proc/self/status"), re.M)
     with Folder() as here, open(here / "given", "w+b") as file, silent_recorder(file) as (key, held):
-        settings = "output=%s/none/t.spool,exact=1,handover=%s,filters=%d" % (here, key, int(filters[1]) if filters else 0)
+        settings = "output=%s/none/t.spool,exact=1,handover=%s,filters=%d" % (here, key, filters())
         done = run(["/usr/bin/python3", "-c", source], env={**environment(), "LD_PRELOAD": AGENT, "MAYFLY": settings})
         same((done.code, done.out), (0, b"done\n"), done)
         check(len(held) > 1, "it did not ask for more")

@@ -168,7 +168,9 @@ struct agent_config {
 	bool last_heap;	     /* the recorder takes a picture of the heap at the exit */
 	char handover[HANDOVER_KEY_DIGITS + 1]; /* of the recorder; "": it gives no spools */
 	uint64_t seccomp_filters;		/* that the recorder runs under */
-	char note[512]; /* remarks for the user: unknown keys, why something is not recorded */
+	uint64_t recorder_owner,
+	    recorder_users; /* its uid, and inode of its user namespace; 0: not known */
+	char note[512];	    /* remarks for the user: unknown keys, why something is not recorded */
 };
 extern struct agent_config agent_config;
 

@@ -25,6 +25,8 @@
  *			   the place of its
  *	handover=KEY	   where the recorder gives spools to processes that cannot open them
  *	filters=N	   the number of seccomp filters that the recorder runs under
+ *	owner=UID	   its user, as its user namespace knows it
+ *	users=INODE	   that namespace
  *	ocaml_frames=N	   the number of frames kept of an OCaml stack (400), from the leaf
  *
  * interval, exact, overhead, max_spool and start fill the header of a spool that the agent makes
@@ -296,6 +298,8 @@ static const struct setting settings[] = {
     {"instead", take_instead, NULL},
     {"handover", take_key, agent_config.handover},
     {"filters", take_number, &agent_config.seccomp_filters},
+    {"owner", take_number, &agent_config.recorder_owner},
+    {"users", take_number, &agent_config.recorder_users},
     {"start", take_start, &agent_config.dormant},
 };
 

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "agent/cpu/sys.h"
+#include "agent/namespaces.h"
 #include "agent/spool_request.h"
 
 /* A window is 64 MiB, so that a program which has changed its root or its user, and cannot open the
@@ -288,19 +289,6 @@ const char *spool_file_program(const char *found)
 	return strcmp(found, program_link) ? found : program_name;
 }
 
-/* The inode in "pid:[4026531836]"; 0: there is no /proc. */
-static uint32_t pid_namespace(void)
-{
-	char text[32];
-	long length = sys_readlinkat(AT_FDCWD, "/proc/self/ns/pid", text, sizeof(text));
-	uint32_t inode = 0;
-
-	for (long i = 0; !sys_failed(length) && i < length; i++)
-		if (text[i] >= '0' && text[i] <= '9')
-			inode = inode * 10 + (uint32_t)(text[i] - '0');
-	return inode;
-}
-
 static void fill_header(struct spool_header *h, uint32_t image)
 {
 	char *base = (char *)h;
@@ -314,7 +302,7 @@ static void fill_header(struct spool_header *h, uint32_t image)
 	h->features = 0;
 	h->pid = (uint32_t)sys_getpid();
 	h->parent_pid = (uint32_t)sys_getppid();
-	h->pid_namespace = pid_namespace();
+	h->pid_namespace = namespace_of("/proc/self/ns/pid");
 	/* Without a recorder, each look at the spool makes a trace of all of it. A line through clock
 	 * pairs that come meanwhile would give other times to the same blocks. */
 	if (!atomic_load(&h->recorder_pid) && !agent_config.target_pid)

@@ -11,6 +11,7 @@
 
 #include "agent/agent.h"
 #include "agent/cpu/sys.h"
+#include "agent/namespaces.h"
 #include "base/seccomp_filters.h"
 
 #define MOST_SECONDS 2 /* that the program waits for a recorder which does not answer */
@@ -105,6 +106,21 @@ static long connect_to(int socket, const char *folder)
 	return result;
 }
 
+/* When the recorder has died, another user may have taken its name. In another user namespace, its user has
+ * another number or none, so nothing can be told there. */
+static bool is_recorders(int socket)
+{
+	struct ucred peer;
+	socklen_t size = sizeof(peer);
+
+	if (!agent_config.recorder_users ||
+	    namespace_of("/proc/self/ns/user") != agent_config.recorder_users)
+		return true;
+	return !sys_failed(sys_call6(SYS_getsockopt, socket, SOL_SOCKET, SO_PEERCRED, (long)&peer,
+				     (long)&size, 0)) &&
+	       peer.uid == agent_config.recorder_owner;
+}
+
 /* A socket that the recorder is at the other end of, or -errno. */
 static long call_recorder(void)
 {
@@ -119,6 +135,8 @@ static long call_recorder(void)
 		result = connect_to((int)socket, "");
 	if (sys_failed(result))
 		result = connect_to((int)socket, HANDOVER_FOLDER);
+	if (!sys_failed(result) && !is_recorders((int)socket))
+		result = -EPERM;
 	if (!sys_failed(result))
 		return socket;
 	sys_close((int)socket);

@@ -130,7 +130,7 @@ char *record_agent_settings(const struct record *r)
 	char *path = *r->spool == '/' ? record_format("%s", r->spool)
 				      : record_format("%s/%s", r->folder, r->spool);
 	char *escaped = path ? escape(path) : NULL, *settings = NULL, overhead[64] = "",
-	     ocaml[64] = "", maps[64] = "", handover[HANDOVER_KEY_DIGITS + 64] = "";
+	     ocaml[64] = "", maps[64] = "", handover[HANDOVER_KEY_DIGITS + 128] = "";
 
 	if (r->overhead)
 		snprintf(overhead, sizeof(overhead), ",overhead=%u.%02u", r->overhead / 100,
@@ -144,8 +144,10 @@ char *record_agent_settings(const struct record *r)
 	else if (r->map_events)
 		snprintf(maps, sizeof(maps), ",map_events=%" PRIu64, r->map_events);
 	if (*r->handover.key)
-		snprintf(handover, sizeof(handover), ",handover=%s,filters=%" PRIu64,
-			 r->handover.key, own_filters());
+		snprintf(handover, sizeof(handover),
+			 ",handover=%s,filters=%" PRIu64 ",owner=%u,users=%" PRIu32,
+			 r->handover.key, own_filters(), (unsigned int)geteuid(),
+			 process_file_own_users());
 	if (escaped)
 		settings = record_format(
 		    "output=%s,interval=%llu,sampler=%s,pid=%ld,follow=%d,max_spool=%" PRIu64

@@ -69,9 +69,19 @@ uint64_t process_resident(pid_t pid)
 	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-uint32_t process_file_own_namespace(void)
+static uint32_t inode_of(const char *path)
 {
 	struct stat st;
 
-	return stat("/proc/self/ns/pid", &st) ? 0 : (uint32_t)st.st_ino;
+	return stat(path, &st) ? 0 : (uint32_t)st.st_ino;
+}
+
+uint32_t process_file_own_namespace(void)
+{
+	return inode_of("/proc/self/ns/pid");
+}
+
+uint32_t process_file_own_users(void)
+{
+	return inode_of("/proc/self/ns/user");
 }

@@ -27,5 +27,7 @@ uint64_t process_resident(pid_t pid);
 
 /* The inode of our PID namespace; 0: not known. */
 uint32_t process_file_own_namespace(void);
+/* The same for our user namespace. */
+uint32_t process_file_own_users(void);
 
 #endif
