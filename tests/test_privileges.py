@@ -102,6 +102,28 @@ def becomes_the_program_followed(how):
 
 
 @case
+def many_groups():
+    """The file that tells a process's memory and filters is then longer than a page."""
+    groups = ",".join(str(group) for group in range(1, 2001))
+    with private() as here:
+        command = ["setpriv", "--reuid", str(NOBODY), "--groups", groups, *blocks()]
+        done = record(command, here / "t.mayfly", "-x")
+        same((done.code, done.out, done.err), (0, b"done %d\n" % NOBODY, b""))
+        has_blocks(here)
+    with Folder() as here, subprocess.Popen([*command[:5], "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as cat:
+        try:
+            cat.stdin.write(b"ready")
+            cat.stdin.flush()
+            same(cat.stdout.read(5), b"ready")
+            done = run([MAYFLY, "attach", "-q", "--for", "2s", "-o", here / "t.mayfly", str(cat.pid)])
+            same((done.code, done.err), (0, b""))
+        finally:
+            cat.kill()
+        told = run([MAYFLY, "info", here / "t.mayfly"]).out
+        check(re.search(rb"^Resident +.* at most", told, re.M), "no counter has its resident memory:", told)
+
+
+@case
 def a_picture_of_the_heap_at_its_exit():
     """It finds its recorder without the files of the recording."""
     with private() as here:

@@ -40,6 +40,7 @@ static bool set_time_limit(int socket, int option)
 static bool may_ask(void)
 {
 	char text[SECCOMP_STATUS_BYTES];
+	size_t used = 0;
 	long n, fd;
 
 	if (agent_sandboxed)
@@ -47,9 +48,15 @@ static bool may_ask(void)
 	fd = sys_openat(AT_FDCWD, "/proc/self/status", O_RDONLY | O_CLOEXEC, 0);
 	if (sys_failed(fd))
 		return false;
-	n = sys_read((int)fd, text, sizeof(text) - 1);
+	while ((n = sys_read((int)fd, text + used, sizeof(text) - 1 - used)) > 0) {
+		used += (size_t)n;
+		if (used == sizeof(text) - 1) { /* many groups, which come before */
+			memmove(text, text + used / 2, used - used / 2);
+			used -= used / 2;
+		}
+	}
 	sys_close((int)fd);
-	text[sys_failed(n) ? 0 : n] = 0;
+	text[used] = 0;
 	return seccomp_filters(text) == agent_config.seccomp_filters;
 }
 

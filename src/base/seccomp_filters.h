@@ -7,7 +7,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#define SECCOMP_STATUS_BYTES   4096u /* room for the file */
+#define SECCOMP_STATUS_BYTES                                                                       \
+	4096u /* half of it is room for the lines with and behind the filters */
 #define SECCOMP_FILTERS_UNSAID (UINT64_MAX - 1)
 
 /* SECCOMP_FILTERS_UNSAID: there are some, or the text is none. */

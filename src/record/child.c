@@ -143,23 +143,6 @@ void child_hold_signals(sigset_t *before)
 	sigprocmask(SIG_BLOCK, &set, before);
 }
 
-/* The last of "NSpid: 4711 1": its number in the innermost of its namespaces. */
-static pid_t number_inside(pid_t pid)
-{
-	char text[4096];
-	const char *at;
-	long number = pid;
-	int length;
-
-	if (!process_file_read(pid, "status", text, sizeof(text)) ||
-	    !(at = strstr(text, "\nNSpid:")))
-		return pid;
-	for (at += strlen("\nNSpid:"); sscanf(at, "%*[\t ]%ld%n", &number, &length) == 1;
-	     at += length)
-		;
-	return (pid_t)number;
-}
-
 pid_t child_own_pid(const struct child *c)
 {
 	return c->pid_inside ? c->pid_inside : c->pid;
@@ -169,7 +152,7 @@ int child_adopt(struct child *c, pid_t pid)
 {
 	memset(c, 0, sizeof(*c));
 	c->pid = pid;
-	c->pid_inside = number_inside(pid);
+	c->pid_inside = process_number_inside(pid);
 	c->adopted = true;
 	c->process = (int)syscall(SYS_pidfd_open, pid, 0);
 	raise_limit(RLIMIT_FSIZE, &c->file_size);

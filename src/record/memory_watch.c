@@ -174,11 +174,10 @@ static bool look_at_status(struct memory_watch *m, pid_t pid, int64_t now)
 		     {"\nRssFile:", RESIDENT_FILES},
 		     {"\nRssShmem:", RESIDENT_SHARED},
 		     {"\nVmSwap:", SWAPPED}};
-	char text[4096];
+	char text[PROCESS_STATUS_BYTES];
 	double value;
 
-	if (!process_file_read(pid, "status", text, sizeof(text)) ||
-	    !field(text, "\nVmRSS:", &value))
+	if (!process_file_status(pid, text, sizeof(text)) || !field(text, "\nVmRSS:", &value))
 		return false;
 	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++)
 		if (field(text, lines[i].name, &value))

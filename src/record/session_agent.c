@@ -116,11 +116,10 @@ static char *escape(const char *text)
 
 static uint64_t own_filters(void)
 {
-	char status[SECCOMP_STATUS_BYTES];
+	char status[PROCESS_STATUS_BYTES];
 
-	return process_file_read(getpid(), "status", status, sizeof(status))
-		   ? seccomp_filters(status)
-		   : SECCOMP_FILTERS_UNSAID;
+	return process_file_status(getpid(), status, sizeof(status)) ? seccomp_filters(status)
+								     : SECCOMP_FILTERS_UNSAID;
 }
 
 const char *const record_sampler_names[] = {"stratified", "poisson", NULL};

@@ -96,9 +96,11 @@ static void note_failed(const struct walk_start *at)
 {
 	uint64_t values[] = {(uint64_t)errno};
 
-	if (is_noted() && tracks_wanted())
+	bool noted = is_noted();
+
+	if (noted && tracks_wanted())
 		tracks_add(SPOOL_INSTANT, &not_executed, values, at);
-	if (is_noted() || agent_sandboxed)
+	if (noted || agent_sandboxed)
 		spool_executed(NULL);
 }
 

@@ -32,6 +32,45 @@ bool process_file_read(pid_t pid, const char *name, char *text, size_t size)
 	return true;
 }
 
+bool process_file_status(pid_t pid, char *text, size_t size)
+{
+	int fd = process_file_open(pid, "status");
+	FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
+	size_t used = 0, room = 0;
+	char *line = NULL;
+	ssize_t n;
+
+	if (!file) {
+		if (fd >= 0)
+			close(fd);
+		return false;
+	}
+	while ((n = getline(&line, &room, file)) > 0)
+		if (strncmp(line, "Groups:", strlen("Groups:")) && used + (size_t)n < size) {
+			memcpy(text + used, line, (size_t)n);
+			used += (size_t)n;
+		}
+	free(line);
+	fclose(file);
+	text[used] = 0;
+	return used > 0;
+}
+
+pid_t process_number_inside(pid_t pid)
+{
+	char text[PROCESS_STATUS_BYTES];
+	const char *at;
+	long number = pid;
+	int length;
+
+	if (!process_file_status(pid, text, sizeof(text)) || !(at = strstr(text, "\nNSpid:")))
+		return pid;
+	for (at += strlen("\nNSpid:"); sscanf(at, "%*[\t ]%ld%n", &number, &length) == 1;
+	     at += length)
+		;
+	return (pid_t)number;
+}
+
 const char *process_file_behind_name(const char *stat)
 {
 	const char *close = strrchr(stat, ')');

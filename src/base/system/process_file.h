@@ -14,6 +14,13 @@ int process_file_open(pid_t pid, const char *name);
 /* A small file as text; false: it does not exist or is empty. */
 bool process_file_read(pid_t pid, const char *name, char *text, size_t size);
 
+/* /proc/PID/status, but for the line of groups, which alone may be of 700 KB. False: it does not exist. */
+bool process_file_status(pid_t pid, char *text, size_t size);
+#define PROCESS_STATUS_BYTES 4096 /* room for it */
+
+/* The process's number in the innermost of its PID namespaces; pid: not known. */
+pid_t process_number_inside(pid_t pid);
+
 /* The text of /proc/PID/stat behind the program's name, which may hold anything: a space and the third field,
  * the state. NULL: there is no name. */
 const char *process_file_behind_name(const char *stat);

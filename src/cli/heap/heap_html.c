@@ -18,16 +18,17 @@ static const char *name_of(const struct picture *p)
 }
 
 /* Readers limit the memory that a file may take by its size, and a heap of many equal blocks becomes a small one. */
-static bool can_be_read(const struct trace_buffer *trace)
+static int read_back(const struct trace_buffer *trace)
 {
 	struct mayfly_trace *t;
-	bool good;
+	int error = mayfly_trace_open(trace->bytes, trace->used, &t);
 
-	if (mayfly_trace_open(trace->bytes, trace->used, &t) != 0)
-		return false;
-	good = mayfly_trace_picture(t) != NULL;
+	if (error)
+		return error;
+	if (!mayfly_trace_picture(t))
+		error = MAYFLY_E_TOO_LARGE;
 	mayfly_trace_close(t);
-	return good;
+	return error;
 }
 
 static int write_page(const struct picture *p, const struct trace_buffer *trace, const char *output)
@@ -35,10 +36,13 @@ static int write_page(const struct picture *p, const struct trace_buffer *trace,
 	const struct view_html how = {.output = output, .path = name_of(p), .state = "#v1/held"};
 	const struct opened_trace opened = {.file = {.data = trace->bytes, .size = trace->used}};
 	char blocks[FIGURE_TEXT];
+	int error = read_back(trace);
 
-	if (!can_be_read(trace))
+	if (error == MAYFLY_E_TOO_LARGE)
 		return cli_error("--html: %s blocks are too many for one page",
 				 text_count(blocks, sizeof(blocks), (double)p->graph.all.blocks));
+	if (error)
+		return cli_error("--html: %s", mayfly_error_text(error));
 	return view_write_html(&how, &opened, NULL);
 }
 

@@ -15,28 +15,12 @@
 
 #define COMMAND_BYTES 4096
 
-/* The number that the process has in its own namespace is the last one. */
-static pid_t own_number(pid_t pid)
-{
-	char text[4096], *line, *last;
-
-	if (!process_file_read(pid, "status", text, sizeof(text)))
-		return 0;
-	line = strstr(text, "\nNSpid:");
-	if (!line)
-		return pid;
-	line++;
-	line[strcspn(line, "\n")] = 0;
-	last = strrchr(line, '\t');
-	return last ? atoi(last) : pid;
-}
-
 /* Its recorder and a forked child have the spool mapped, too. */
 static bool writes_spool(pid_t pid, const char *spool)
 {
 	struct spool_glance g;
 
-	return spool_glance(spool, &g) && (g.pid == pid || g.pid == own_number(pid));
+	return spool_glance(spool, &g) && (g.pid == pid || g.pid == process_number_inside(pid));
 }
 
 /* The arguments with spaces between. *program: the last part of the first one's path. */

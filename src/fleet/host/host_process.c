@@ -18,7 +18,6 @@
 
 #define ENVIRON_MOST ((size_t)1 << 20)
 #define CGROUP_MOST  8192
-#define STATUS_MOST  8192
 
 /* A spool that is just being made is looked at again soon, what is none seldom. */
 #define EARLY_LOOKS   30
@@ -150,16 +149,16 @@ static char *read_program(int fd, const struct spool_header *h)
 /* One of its four user ids. Root may name any process. */
 static bool is_of_owner(const struct host_process *p)
 {
-	size_t size;
-	char *text = p->owner ? read_whole(p->watch.pid, "status", STATUS_MOST, &size) : NULL;
-	const char *line = text ? strstr(text, "\nUid:") : NULL;
+	char text[PROCESS_STATUS_BYTES];
+	const char *line;
 	unsigned int id[4];
 	bool is = !p->owner;
 
-	if (line && sscanf(line, "\nUid: %u %u %u %u", &id[0], &id[1], &id[2], &id[3]) == 4)
+	if (!is && process_file_status(p->watch.pid, text, sizeof(text)) &&
+	    (line = strstr(text, "\nUid:")) &&
+	    sscanf(line, "\nUid: %u %u %u %u", &id[0], &id[1], &id[2], &id[3]) == 4)
 		for (size_t i = 0; i < 4; i++)
 			is |= id[i] == p->owner;
-	free(text);
 	return is;
 }
 
