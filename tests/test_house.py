@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 
 from harness import CLANG, AGENT, BUILD, Folder, SOURCE, Skip, case, cases, check, main, need, run, same
 from sanitized import FUZZ_TARGETS, INPUTS
@@ -470,6 +471,46 @@ def sources_are_formatted():
     check(result.code == 0 and not bad, "run make format:", " ".join(bad), result.err.decode()[-300:] if result.code else "")
 
 
+PYTHON_FILES = {  # a file of python/mayfly -> those that it may use
+    "_program.py": set(),
+    "_trace.py": {"_program"},
+    "__init__.py": {"_program", "_trace"},
+}
+# What a file plugs into: it is imported by that.
+PYTHON_HOSTS = {}
+PYTHON_LINE = 120
+
+
+def imports_of(tree):
+    """(level, module, names) of each import in a file, and whether it stands at the top."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield 0, [name.name for name in node.names], node in tree.body
+        elif isinstance(node, ast.ImportFrom):
+            yield node.level, [node.module] if node.module else [name.name for name in node.names], node in tree.body
+
+
+@case
+def the_python_package_keeps_its_rules():
+    """Files of python/ use each other one way, need nothing but Python's own library to be imported, and are for
+    Python 3.8 and later; lines are no longer than PYTHON_LINE."""
+    folder = os.path.join(SOURCE, "python", "mayfly")
+    same(sorted(PYTHON_FILES), sorted(name for name in os.listdir(folder) if name.endswith(".py")), "files of python/mayfly")
+    for name, allowed in PYTHON_FILES.items():
+        with open(os.path.join(folder, name)) as file:
+            text = file.read()
+        check(text.startswith("# SPDX-License-Identifier: Apache-2.0\n\"\"\""), name, "begins without licence and purpose")
+        long = [number for number, line in enumerate(text.splitlines(), 1)
+                if len(line) > PYTHON_LINE or "\t" in line or line != line.rstrip()]
+        same(long, [], "lines of %s that are long, or have tabs or blanks at their end" % name)
+        for level, modules, at_top in imports_of(ast.parse(text, feature_version=(3, 8))):
+            if level:
+                check(set(modules) <= allowed, name, "uses", modules)
+            elif at_top:
+                outside = {module.split(".")[0] for module in modules} - sys.stdlib_module_names
+                same(outside - PYTHON_HOSTS.get(name, set()), set(), "modules outside of Python's library in " + name)
+
+
 @case
 def comments_keep_their_drawings():
     """A line of a comment begins with " * " or " *<tab>": formatting once joined others to them."""
@@ -516,7 +557,7 @@ def functions_are_short():
 def the_map_names_files_that_exist():
     """A file that moved, and that INTERNALS.md or CONTRIBUTING.md still has in its old place."""
     files = {os.path.relpath(os.path.join(path, name), SOURCE)
-             for top in ("include", "src", "ocaml", "tests", "bench", "viewer/src", "scripts", "viewer")
+             for top in ("include", "src", "ocaml", "python", "tests", "bench", "viewer/src", "scripts", "viewer")
              for path, folders, names in os.walk(os.path.join(SOURCE, top)) for name in names
              if "node_modules" not in path}
     known = files | {os.path.basename(name) for name in files}
