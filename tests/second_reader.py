@@ -264,6 +264,7 @@ INFO = {  # id: name, kind
     58: ("grouped", "u"), 60: ("missed_frees", "u"), 62: ("memtrace_version", "u"),
     64: ("memtrace_domain", "u"), 66: ("host", "t"), 68: ("runtime_parameters", "t"),
     70: ("context", "t"), 72: ("title", "t"), 74: ("processes", "u"),
+    76: ("entry", "t"),
 }
 
 

@@ -4,6 +4,7 @@
 #include "answer/own_code.h"
 #include "answer/plain_name.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "test.h"
@@ -225,7 +226,7 @@ static void test_modules(void)
 static void test_python(void)
 {
 	static const char *const own[] = {"/srv/app.py", "app.py", "/srv/lib/python3_tools/a.py",
-					  "<string>", NULL};
+					  NULL};
 	static const char *const library[] = {
 	    "/usr/lib/python3.11/json/decoder.py",
 	    "/usr/lib/python3/dist-packages/numpy/core/numeric.py",
@@ -242,6 +243,148 @@ static void test_python(void)
 	CHECK(kind("<module>", "/srv/app.py", "") == CODE_OWN, "a file's code");
 	CHECK(is_entry("<module>", "/srv/app.py"), "a file's code");
 	CHECK(kind("_start", "/srv/app.py", "") == CODE_OWN, "not the program's entry");
+}
+
+/* The packages that a command line of Python runs, in their order, with a space after each. */
+static const char *packages(const char *words, const char *entry)
+{
+	static char text[256], found[256];
+	const char *command[16];
+	struct mayfly_info info = {.command = command, .entry = entry};
+	struct run_packages run;
+
+	snprintf(text, sizeof(text), "%s", words);
+	for (char *word = strtok(text, " "); word; word = strtok(NULL, " "))
+		command[info.command_count++] = word;
+	python_find_run(&run, &info);
+	*found = 0;
+	for (size_t i = 0; i < run.count; i++)
+		snprintf(found + strlen(found), sizeof(found) - strlen(found), "%.*s ",
+			 (int)run.package[i].length, run.package[i].name);
+	return found;
+}
+
+static void test_python_command(void)
+{
+	static const struct {
+		const char *words, *entry, *packages;
+	} commands[] = {
+	    {"python3 -m shop.web --fast", "", "shop "},
+	    {"python3 -um shop", "", "shop "},
+	    {"python3 -mshop", "", "shop "},
+	    {"python3 -X dev -W error -Xutf8 -E -m shop", "", "shop "},
+	    {"python3 --check-hash-based-pycs never -m shop", "", "shop "},
+	    {"python3 -c pass -m shop", "", ""},
+	    {"python3 -", "", ""},
+	    {"python3 -m", "", ""},
+	    {"python3 -X", "", ""},
+	    {"python3", "", ""},
+	    {"", "", ""},
+	    {"python3 app.py -m shop", "", ""},
+	    {"python3 /v/lib/python3.11/site-packages/shop/tool.py", "", "shop "},
+	    {"python3 /v/bin/serve-it -m x", "shop.web", "shop "},
+	    {"python3 /v/bin/shop", "", "shop "},
+	    {"python3 /v/bin/serve-it", "", ""},
+	    {"python3 /v/bin/gunicorn -b localhost:8000 -k gevent shop.web:app",
+	     "gunicorn.app.wsgiapp", "shop "},
+	    {"python3 /v/bin/gunicorn shop.web", "", "shop "},
+	    {"python3 -m gunicorn -b unix:/tmp/s shop.web:make() -w 2", "", "shop "},
+	    {"python3 -m uvicorn --reload shop.main:make() --port 80", "", "shop "},
+	    {"python3 -m celery -A shop worker", "", "shop "},
+	    {"python3 -m celery --app=shop.tasks:app worker -c 2", "", "shop "},
+	    {"python3 /v/bin/celery -Ashop worker", "celery.__main__", "shop "},
+	    {"uwsgi --http :80 -w shop.wsgi -p 4", "", "shop "},
+	    {"/usr/sbin/uwsgi --module=shop.wsgi", "", "shop "},
+	    {"python3 -m pytest -q --pyargs shop", "", "shop shop "},
+	    {"python3 -m pytest tests/test_a.py::test_b", "", ""},
+	    {"python3 -m pytest /v/lib/python3/dist-packages/shop/tests", "", "shop "},
+	    {"python3 -m unittest shop.tests.test_a", "", "shop "},
+	    {"python3 -m coverage run --branch -m shop.web", "", "shop "},
+	    {"python3 -m cProfile -o out -m pytest --pyargs shop", "", "shop shop "},
+	    {"python3 -m cProfile app.py shop", "", ""},
+	};
+
+	for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++) {
+		const char *found = packages(commands[i].words, commands[i].entry);
+
+		CHECK(strcmp(found, commands[i].packages) == 0, "%s: '%s'", commands[i].words,
+		      found);
+	}
+}
+
+static void test_run_package(void)
+{
+	static const char *const own[] = {
+	    "/v/lib/python3.11/site-packages/shop/web.py",
+	    "/v/lib/python3.11/site-packages/shop.py",
+	    "/v/lib/python3.11/site-packages/shop.cpython-311-x86_64-linux-gnu.so",
+	    "/v/lib/python3.11/site-packages/shop-1.0-py3.11.egg/shop/web.py",
+	    "/v/site-packages/site-packages/shop/web.py",
+	    "/usr/lib/python3.11/shop/web.py",
+	};
+	static const char *const library[] = {
+	    "/v/lib/python3.11/site-packages/shop_tools/web.py",
+	    "/v/lib/python3.11/site-packages/shop.libs/libz.so.1",
+	    "/v/lib/python3.11/site-packages/numpy/shop/web.py",
+	    "/srv/shop/web.py",
+	    "/usr/lib/python3.11/json/shop.py",
+	};
+	struct run_packages run = {.package = {{"shop", 4}}, .count = 1};
+
+	for (size_t i = 0; i < sizeof(own) / sizeof(*own); i++)
+		CHECK(python_is_run(&run, own[i]), "%s", own[i]);
+	for (size_t i = 0; i < sizeof(library) / sizeof(*library); i++)
+		CHECK(!python_is_run(&run, library[i]), "%s", library[i]);
+}
+
+/* Code without a file: what is typed in, what libraries make, and what depends on its callers. */
+static void test_python_without_file(void)
+{
+	static const char *const text_of[] = {"python3", "-c", "pass"};
+	const struct mayfly_info text = {.command = text_of, .command_count = 3, .entry = ""};
+	struct own_code own = {0};
+
+	CHECK(kind("<module>", "<stdin>", "") == CODE_OWN);
+	CHECK(kind("f", "<ipython-input-1-ab>", "") == CODE_OWN);
+	CHECK(kind("append", "<__array_function__ internals>", "") == CODE_LIBRARY);
+	CHECK(kind("__init__", "<attrs generated init shop.Order>", "") == CODE_LIBRARY);
+	CHECK(kind("__create_fn__.<locals>.__init__", "<string>", "") == CODE_LIBRARY);
+	CHECK(kind("f", "<string>", "") == CODE_LIBRARY, "no own code calls it");
+	python_find_run(&own.run, &text);
+	CHECK(code_kind(&own, NULL, "f", "<string>", "") == CODE_OWN);
+	CHECK(code_kind(&own, NULL, "<lambda>", "<string>", "") == CODE_OWN);
+	CHECK(code_kind(&own, NULL, "__create_fn__.<locals>.__init__", "<string>", "") ==
+	      CODE_LIBRARY);
+}
+
+/* What stands for a stack without own code: the higher answer. */
+static void test_ranks(void)
+{
+	static const struct {
+		const char *function, *file, *module;
+	} places[] = {
+	    {"caml_main", "", "/srv/shop"},
+	    {"caml_thread_start", "", "/srv/shop"},
+	    {"Stdlib.List.map", "list.ml", "/srv/shop"},
+	};
+	struct own_code own = {0};
+	struct mayfly_fold fold = own_code_fold(&own);
+	unsigned before = 0;
+
+	for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
+		unsigned rank = fold.folds(fold.context, NULL, places[i].function, places[i].file,
+					   places[i].module);
+
+		CHECK(rank > before, "%s: %u", places[i].function, rank);
+		before = rank;
+	}
+	CHECK(before < MAYFLY_FOLD_INNERMOST);
+	CHECK(fold.folds(fold.context, NULL, "strdup", "", "/lib/libc.so.6") ==
+		  fold.folds(fold.context, NULL, "caml_thread_start", "", "/srv/shop"),
+	      "libc says no more than the runtime that calls it");
+	CHECK(fold.folds(fold.context, NULL, "start_thread", "", "") ==
+	      fold.folds(fold.context, NULL, "caml_main", "", "/srv/shop"));
+	CHECK(fold.folds(fold.context, NULL, "main", "", "/srv/shop") == 0);
 }
 
 static void test_entry(void)
@@ -264,7 +407,11 @@ int main(void)
 	RUN(test_rules);
 	RUN(test_modules);
 	RUN(test_python);
+	RUN(test_python_command);
+	RUN(test_run_package);
+	RUN(test_python_without_file);
 	RUN(test_ruby);
+	RUN(test_ranks);
 	RUN(test_entry);
 	DONE();
 }

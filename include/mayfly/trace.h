@@ -169,6 +169,8 @@ struct mayfly_info {
 	const char *context;
 	/* What the process called itself last, as ps shows it, where that is not its argv; else "". */
 	const char *title;
+	/* The module whose function the console script of Python calls that the process ran; else "". */
+	const char *entry;
 	size_t bad_chunks; /* mayfly_trace_bad_chunk() */
 	bool whole;	   /* the trace was finished, and nothing but bad chunks is missing */
 	/* How many processes' traces were merged into this one, each with its own threads; 0: it is
@@ -596,9 +598,10 @@ struct mayfly_match {
 /*
  * Frames that are folded into their callers: they are taken out of the stacks, as hidden ones are,
  * but a stack of which nothing else is left keeps one of them. Asked once for each distinct place in
- * the code (module, file: "" when unknown). 0: the place stays. If nothing stays, the place with the
- * highest answer is kept, of several the outermost.
+ * the code (module, file: "" when unknown). 0: the place stays; at most 255. If nothing stays, the place with
+ * the highest answer is kept: of several the outermost, from MAYFLY_FOLD_INNERMOST on the innermost.
  */
+#define MAYFLY_FOLD_INNERMOST 128
 struct mayfly_fold {
 	unsigned (*folds)(void *context, const struct mayfly_trace *trace, const char *function,
 			  const char *file, const char *module);

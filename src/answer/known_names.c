@@ -306,11 +306,22 @@ const char *const python_entries[] = {"_PyEval_EvalFrameDefault",
 				      "pymain_run_python",
 				      NULL};
 const char *const python_inside[] = {"<frozen ", NULL};
+const char *const python_evaluators[] = {"_PyEval_EvalFrameDefault", NULL};
+const char *const python_inner_sources[] = {"Objects/", "Python/",   "Modules/", "Parser/",
+					    "Include/", "Programs/", NULL};
+
+/* How files of code begin that has none: what is typed in; what libraries make; functions of dataclasses. */
+const char *const python_typed[] = {"<stdin>", "<console>", "<input>", "<ipython-",
+				    "<cell",   "<doctest ", NULL};
+const char *const python_made[] = {
+    "<__array_function__", "<attrs generated ", "<decorator-gen", "<makefun", "<template>", NULL};
+const char *const python_made_functions[] = {"__create_fn__.", NULL};
 
 /* Files of Ruby; what has none; of that, what belongs to Ruby itself; folders of installed ones. */
 const char *const ruby_suffixes[] = {".rb", ".erb", ".ru", ".rake", ".gemspec", NULL};
 const char *const ruby_without_file[] = {"<internal:", "<cfunc>", "(eval", "(erb)", NULL};
 const char *const ruby_inside[] = {"<internal:", "<cfunc>", NULL};
+const char *const ruby_evaluators[] = {"rb_vm_exec", "vm_exec_core", NULL};
 const char *const ruby_folders[] = {"/lib/ruby/", "/ruby/3.",	   "/gems/",
 				    "/rubygems/", "/vendor_ruby/", "/rubygems-integration/",
 				    NULL};

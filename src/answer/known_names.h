@@ -31,9 +31,16 @@ extern const char *const ocaml_starts[];
 extern const char *const ocaml_libraries[];
 extern const char *const python_entries[];
 extern const char *const python_inside[];
+extern const char *const python_evaluators[];
+extern const char *const python_inner_sources[];
+/* Code without a file: the user's own; what libraries make; functions in there that are always theirs. */
+extern const char *const python_typed[];
+extern const char *const python_made[];
+extern const char *const python_made_functions[];
 extern const char *const ruby_suffixes[];
 extern const char *const ruby_without_file[];
 extern const char *const ruby_inside[];
+extern const char *const ruby_evaluators[];
 extern const char *const ruby_folders[];
 extern const char *const ruby_entries[];
 

@@ -27,8 +27,7 @@ bool is_one_of(const char *text, const char *const *word)
 	return false;
 }
 
-/* Compilers make parts and copies of functions: "new_arena.part.0", "gc_alloc.constprop.1". */
-static bool is_part_of(const char *function, const char *const *name)
+bool is_part_of(const char *function, const char *const *name)
 {
 	size_t length = strcspn(function, ".");
 
@@ -54,29 +53,39 @@ static bool is_python(const char *file)
 	return has_suffix(file, ".py") || (*file == '<' && has_suffix(file, ">"));
 }
 
-/* ".../lib/python3.11/", ".../lib/python311.zip/" */
-static bool is_in_python_library(const char *path)
+static bool is_in_packages(const char *path)
 {
-	const char *found = strstr(path, "/lib/python3");
-
-	if (!found)
-		return false;
-	found += strlen("/lib/python3");
-	found += strspn(found, ".0123456789");
-	return *found == '/' || strncmp(found, "zip/", 4) == 0;
+	return strstr(path, "/site-packages/") || strstr(path, "/dist-packages/");
 }
 
 /* True: below a folder of the interpreter's, or of installed packages. */
 static bool is_python_package(const char *path)
 {
-	return strstr(path, "/site-packages/") || strstr(path, "/dist-packages/") ||
-	       is_in_python_library(path);
+	return is_in_packages(path) || python_library_part(path);
+}
+
+static bool is_python_standard(const char *path)
+{
+	return !is_in_packages(path) && python_library_part(path);
+}
+
+/* What namedtuple makes is a lambda in "<string>", as may be one of "python -c". */
+static enum code_kind python_no_file(const struct run_packages *run, const char *function,
+				     const char *file)
+{
+	if (*file != '<')
+		return CODE_OWN;
+	if (begins_with(file, python_made) || begins_with(function, python_made_functions))
+		return CODE_LIBRARY;
+	if (run->has_text || begins_with(file, python_typed))
+		return CODE_OWN;
+	return strcmp(function, "<lambda>") == 0 ? CODE_LIBRARY : CODE_OTHER;
 }
 
 static bool is_python_entry(const char *function, const char *file)
 {
-	return is_one_of(function, python_entries) ||
-	       (strcmp(function, "<module>") == 0 && is_python(file));
+	(void)file;
+	return is_one_of(function, python_entries) || strcmp(function, "<module>") == 0;
 }
 
 /* ---- Ruby ---- */
@@ -95,6 +104,11 @@ static bool is_ruby_package(const char *path)
 		if (strstr(path, *folder))
 			return true;
 	return false;
+}
+
+static bool is_ruby_standard(const char *path)
+{
+	return strstr(path, "/lib/ruby/") && !strstr(path, "/gems/");
 }
 
 static bool is_ruby_entry(const char *function, const char *file)
@@ -270,8 +284,10 @@ const struct language languages[] = {
 	.has = is_ruby,
 	.is_package = is_ruby_package,
 	.inside = ruby_inside,
+	.is_standard = is_ruby_standard,
 	.library = "libruby",
 	.program = "ruby",
+	.evaluators = ruby_evaluators,
     },
     {
 	.name = "Python",
@@ -279,8 +295,14 @@ const struct language languages[] = {
 	.has = is_python,
 	.is_package = is_python_package,
 	.inside = python_inside,
+	.is_standard = is_python_standard,
+	.find_run = python_find_run,
+	.is_run = python_is_run,
+	.no_file = python_no_file,
 	.library = "libpython3",
 	.program = "python3",
+	.evaluators = python_evaluators,
+	.inner_sources = python_inner_sources,
 	.generated_runtime = python_generated,
     },
     {.name = "start", .kind = start_kind},

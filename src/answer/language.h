@@ -41,9 +41,20 @@ struct language {
 	bool (*has)(const char *file);
 	bool (*is_package)(const char *path);
 	const char *const *inside;
+	/* Is it one of its own library, not of packages that were installed beside? */
+	bool (*is_standard)(const char *path);
+	/* Packages that the command line runs. */
+	void (*find_run)(struct run_packages *run, const struct mayfly_info *info);
+	bool (*is_run)(const struct run_packages *run, const char *path);
+	/* Code without a file, "<string>": is it the interpreter's, or the user's, whoever calls it; or
+	 * CODE_OTHER: that is up to its callers. NULL: no code is without one. */
+	enum code_kind (*no_file)(const struct run_packages *run, const char *function,
+				  const char *file);
 	/* The names of the interpreter's library and program, as they begin: in a trace with frames of
-	 * the language, code of C there is the interpreter's. */
+	 * the language, code of C there is the interpreter's. So is that beside one of `evaluators`,
+	 * which run its code, where its file is unknown or in one of the folders `inner_sources`. */
 	const char *library, *program;
+	const char *const *evaluators, *const *inner_sources;
 };
 
 extern const struct language languages[]; /* the last one has no name */
@@ -51,6 +62,8 @@ extern const struct language languages[]; /* the last one has no name */
 /* Does one of the words begin the text, or is it the text? The list ends with NULL. */
 bool begins_with(const char *text, const char *const *word);
 bool is_one_of(const char *text, const char *const *word);
+/* Is the function one of the names, or a part or copy that compilers make: "gc_alloc.constprop.1"? */
+bool is_part_of(const char *function, const char *const *name);
 bool has_suffix(const char *text, const char *suffix);
 
 #endif

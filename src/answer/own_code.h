@@ -10,6 +10,7 @@
 #include <mayfly/trace.h>
 
 #include "answer/own_rules.h"
+#include "answer/python_run.h"
 
 enum code_kind {
 	CODE_OWN = 0,
@@ -22,12 +23,17 @@ enum code_kind {
 
 struct language;
 
+#define OWN_CALLED_WORDS 64 /* names that share a bit are own code, too */
+
 struct own_code {
 	struct own_rules rules;		    /* the user's; they come first */
 	const struct mayfly_trace *trace;   /* the one that the next field is about; NULL: none */
 	bool starts_main;		    /* main() is of the language's runtime */
 	const struct language *separate;    /* has dependencies and own sources; NULL: none has */
 	const struct language *interpreted; /* the trace has its frames; NULL: of none */
+	const char *interpreter; /* path of the module that has the interpreter; "": not known */
+	struct run_packages run; /* what the command line runs */
+	uint64_t from_own[OWN_CALLED_WORDS]; /* bits: code without a file that own code calls */
 	bool folded; /* own_code_fold() folded a frame of a library or runtime */
 };
 

@@ -296,7 +296,8 @@ enum residency_moment { RESIDENCY_PEAK = 0, RESIDENCY_END = 1, RESIDENCY_MOMENTS
 	X(RUNTIME_PARAMETERS, 68, runtime_parameters)                                              \
 	X(CONTEXT, 70, context)                                                                    \
 	X(TITLE, 72, title)                                                                        \
-	X(PROCESSES, 74, processes)
+	X(PROCESSES, 74, processes)                                                                \
+	X(ENTRY, 76, entry)
 
 enum trace_field {
 #define TRACE_FIELD(name, id, member) FIELD_##name = id,

@@ -101,6 +101,14 @@ struct kept_place {
 	bool hides;		  /* something is hidden: the stack is not empty */
 };
 
+/* Does an answer of query.fold take the place of one that was found before, farther from the root? Or, if not
+ * `outwards`, nearer to it? */
+static inline bool fold_replaces(uint8_t answer, uint8_t before, bool outwards)
+{
+	return answer > before ||
+	       (answer && answer == before && (answer < MAYFLY_FOLD_INNERMOST) == outwards);
+}
+
 /* Becomes a row, or a place of a stack when rows are stacks; its sums are in query_state.group_sums. */
 struct group {
 	uint32_t function, file, module; /* texts; NONE: the group's places differ */

@@ -277,7 +277,7 @@ static bool add_location(struct query_state *s, struct frame_spots *f,
 	if (!folded)
 		return add_spot(s, f, &place);
 	f->hides = true;
-	if (folded >= f->folded) {
+	if (fold_replaces(folded, f->folded, true)) {
 		f->folded = folded;
 		f->folded_place = number;
 	}

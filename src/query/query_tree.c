@@ -144,7 +144,7 @@ static bool tree_enter(struct tree_walk *w, uint32_t node)
 	    .kept = parent->kept,
 	};
 	l->kept.hides |= f->hides;
-	if (f->folded > l->kept.folded) {
+	if (fold_replaces(f->folded, l->kept.folded, false)) {
 		l->kept.folded = f->folded;
 		l->kept.frame = s->trace->node[node].frame;
 		l->kept.location = f->folded_place;

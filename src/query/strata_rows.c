@@ -46,7 +46,7 @@ bool query_find_path(struct query_state *s, struct query_path *p, uint32_t node)
 		if (!f)
 			return false;
 		kept.hides |= f->hides;
-		if (f->folded && f->folded >= kept.folded) {
+		if (fold_replaces(f->folded, kept.folded, true)) {
 			kept.folded = f->folded;
 			kept.frame = s->trace->node[n].frame;
 			kept.location = f->folded_place;

@@ -14,6 +14,7 @@
 #include "format/columns.h"
 #include "format/events.h"
 #include "base/array.h"
+#include "record/script_entry.h"
 #include "record/spool_control.h"
 #include "record/spool_recorder.h"
 #include "symbols/debug_server.h"
@@ -429,6 +430,8 @@ struct spool_ending record_ending_of(const struct record *r, const struct record
 		if (process_watch_status(&one->process, &status))
 			take_status(&e, status);
 	}
+	if (h)
+		script_entry(e.entry, sizeof(e.entry), h, one->pid);
 	if (h && h->clock == SPOOL_CLOCK_TSC)
 		recorder_clock(h, &e.end_ticks, &e.end_mono_ns);
 	return e;

@@ -247,6 +247,8 @@ int spool_describe_end(const struct spool_source *source, const struct spool_hea
 			add_note(tables, ending->note);
 		if (ending->title)
 			describe_title(source, mapped, ending, tables);
+		if (*ending->entry)
+			tables->entry = recording_name(tables, ending->entry);
 	}
 	describe_exit(mapped, info);
 	if (atomic_load(&mapped->state) == SPOOL_OFF) {

@@ -32,6 +32,7 @@ struct spool_source {
 };
 
 #define SPOOL_TITLE_BYTES 4096u
+#define SPOOL_ENTRY_BYTES 256u
 
 struct spool_ending {	 /* known to the recorder only */
 	uint32_t ending; /* enum mayfly_ending */
@@ -45,6 +46,7 @@ struct spool_ending {	 /* known to the recorder only */
 	/* The first SPOOL_TITLE_BYTES bytes of /proc/PID/cmdline when it was last read; NULL: not known */
 	const char *title;
 	uint32_t title_bytes;
+	char entry[SPOOL_ENTRY_BYTES]; /* mayfly_info.entry */
 };
 
 struct spool_resume;

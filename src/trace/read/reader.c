@@ -457,6 +457,7 @@ static int begin_opening(struct opening *o)
 	info->format_version = TRACE_VERSION;
 	info->file_bytes = t->size;
 	info->program = info->version = info->off_text = info->note = info->title = "";
+	info->entry = "";
 	info->host = info->runtime_parameters = info->context = "";
 	if (!o->tables.chunk.compress)
 		return MAYFLY_E_MEMORY;

@@ -331,6 +331,7 @@ static bool merge_commands(struct recording *r, const struct mayfly_info *info)
 		command[i] = recording_name(r, info->command[i]);
 	r->command_count = info->command_count;
 	r->program = recording_name(r, info->program);
+	r->entry = recording_name(r, info->entry);
 	return !r->failed;
 }
 
@@ -700,6 +701,7 @@ static void settle_names(struct trace_merge *m)
 	if (m->same_command)
 		return;
 	r->command_count = m->same_program && r->command_count ? 1 : 0;
+	r->entry = 0;
 	if (!m->same_program)
 		r->program = recording_name(r, "several programs");
 }

@@ -122,6 +122,7 @@ void info_write(const struct recording *r, const struct mayfly_info *info,
 	all.off_text = recording_text(r, r->off_text);
 	all.note = recording_text(r, r->note);
 	all.title = recording_text(r, r->title);
+	all.entry = recording_text(r, r->entry);
 	all.host = recording_text(r, r->host);
 	all.runtime_parameters = recording_text(r, r->runtime_parameters);
 	all.context = recording_text(r, r->context);

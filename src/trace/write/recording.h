@@ -87,7 +87,7 @@ struct recording {
 	struct mayfly_info info; /* the scalars; its pointers are not used, see below */
 	uint32_t *command;	 /* strings */
 	size_t command_count;
-	uint32_t program, off_text, note, title;
+	uint32_t program, off_text, note, title, entry;
 	uint32_t host, runtime_parameters, context; /* of a Memtrace file */
 
 	struct recording_module *module;
