@@ -196,7 +196,7 @@ ROOMS = {  # room (the longest folder that matches) -> rooms whose headers and f
 }
 # The only headers that the agent, and the engine for runtimes, use from base and format.
 AGENT_HEADERS = {"base/natural_log.h", "base/units.h", "base/varint.h", "format/attachment.h",
-                 "base/seccomp_filters.h", "format/handover_message.h", "format/spool_format.h", "format/strata.h"}
+                 "base/ocaml_rings.h", "base/seccomp_filters.h", "format/handover_message.h", "format/spool_format.h", "format/strata.h"}
 MEMPROF_HEADERS = {"base/natural_log.h"}
 
 

@@ -139,15 +139,15 @@ COUNTED = {"minor": "begin minor", "major/slice": "begin major_slice",
            "work.phase": "begin work.phase", "work.items": "count work.items"}
 
 
-def program():
+def program(*options):
     need("ocamlfind", "ocamlopt")
     version = run(["ocamlfind", "ocamlopt", "-version"]).out.decode().strip()
     if tuple(int(n) for n in version.split("+")[0].split("~")[0].split(".")[:2]) < (5, 3):
         raise Skip("this OCaml is " + version + ", runtime events are those of 5.3")
-    path = folder / "program"
+    path = folder / ("instrumented" if options else "program")
     if not os.path.exists(path):
         shutil.copy(os.path.join(SOURCE, "tests", "programs", "ocaml_ring.ml"), path + ".ml")
-        built = run(["ocamlfind", "ocamlopt", "-package", "unix,runtime_events", "-linkpkg",
+        built = run(["ocamlfind", "ocamlopt", *options, "-package", "unix,runtime_events", "-linkpkg",
                      path + ".ml", "-o", path])
         check(built.code == 0, built)
     return path
@@ -243,6 +243,32 @@ def forked_children():
     same(len(others), 1, "the child's trace")
     child = os.path.join(os.path.dirname(trace), others[0])
     same(sum(e[4] == "work.items" for e in ocaml_events(child)), 7, "items of the child")
+
+
+@cases(["e=4", "e=8", "e=9"])
+def small_rings(parameters):
+    """An event that does not fit twice into a ring of fewer words than 512 can hang the runtime."""
+    where = folder / "small-rings"
+    os.makedirs(where, exist_ok=True)
+    for path, what in ((program("-runtime-variant", "i"), "work"), (program(), "long")):
+        done = run([MAYFLY, "record", "-o", os.path.join(where, "t.mayfly"), "--", path, what],
+                   env=environment(OCAMLRUNPARAM=parameters))
+        same(done.code, 0, done)
+        same(b"hang with rings of fewer than 512 words" in done.err, parameters != "e=9", done.err)
+        check(all(name.endswith(".mayfly") for name in os.listdir(where)), os.listdir(where))
+
+
+@cases(["dropped", "rooted"])
+def children_that_cannot_make_their_file(how):
+    """The runtime would end a forked child that has another user or root by then."""
+    if os.geteuid():
+        raise Skip("only root can give up rights")
+    for follow in [], ["--follow"]:
+        where = folder / (how + "".join(follow))
+        os.makedirs(where, mode=0o700, exist_ok=True)
+        done = run([MAYFLY, "record", *follow, "-o", os.path.join(where, "t.mayfly"), "--", program(), how])
+        same((done.code, done.out), (0, b"ended 0\n"), done)
+        same([f for f in os.listdir(where) if not f.endswith(".mayfly")], [])
 
 
 @case

@@ -25,13 +25,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/ocaml_rings.h"
+
 /* Domains are no threads of the kernel: two threads share one, and a domain's place is used again.
  * So in a recording each has a line of its own, with a number that no thread has. */
 #define RUNTIME_DOMAIN_TID 0x40000000u
-
-#define RUNTIME_DOMAINS	   4096u /* the most; OCaml's own limit is 128 unless the user raises it */
-#define RUNTIME_NUMBERS	   8192u
-#define RUNTIME_NAME_BYTES 128u
 
 /* ---- reading: runtime_rings.c ---- */
 

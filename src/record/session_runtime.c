@@ -22,49 +22,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define START	 "OCAML_RUNTIME_EVENTS_START"
-#define FOLDER	 "OCAML_RUNTIME_EVENTS_DIR"
+#include "base/ocaml_rings.h"
+
 #define PRESERVE "OCAML_RUNTIME_EVENTS_PRESERVE"
 
 #define LONGEST_FOLDER 900 /* the runtime has 1024 bytes for the file's name */
-#define LOG2_WORDS     16  /* of a ring, unless OCAMLRUNPARAM has e=N */
-#define DOMAINS	       128 /* unless it has d=N */
-#define HEADER_BYTES   64
-#define HEAD_BYTES     80
-
-/* The number after "e=" or "d=" in OCAMLRUNPARAM. False: it is something else. */
-static bool take_parameter(char key, uint64_t most, uint64_t *number)
-{
-	const char *text = getenv("OCAMLRUNPARAM");
-
-	if (!text)
-		text = getenv("CAMLRUNPARAM");
-	while (text && *text) {
-		if (text[0] == key && text[1] == '=') {
-			char *end;
-
-			*number = strtoull(text + 2, &end, 10);
-			if (end == text + 2 || (*end && *end != ',') || *number > most || !*number)
-				return false;
-		}
-		text += strcspn(text, ",");
-		text += *text == ',';
-	}
-	return true;
-}
-
-/* The size of the file. False: not known. */
-static bool find_bytes(uint64_t *bytes)
-{
-	uint64_t log2_words = LOG2_WORDS, domains = DOMAINS;
-
-	if (!take_parameter('e', 20, &log2_words) ||
-	    !take_parameter('d', RUNTIME_DOMAINS, &domains))
-		return false;
-	*bytes = HEADER_BYTES + domains * (HEAD_BYTES + ((uint64_t)8 << log2_words)) +
-		 RUNTIME_NUMBERS * RUNTIME_NAME_BYTES;
-	return true;
-}
 
 static bool is_unlimited(int which)
 {
@@ -77,8 +39,9 @@ static bool is_unlimited(int which)
 static bool is_wanted(const struct record *r)
 {
 	return r->program.ordinary && r->program.ocaml_events && !r->ocaml_off &&
-	       !r->runtime_events_off && !getenv(START) && !getenv(FOLDER) &&
-	       r->child.file_size.rlim_cur == RLIM_INFINITY && is_unlimited(RLIMIT_AS);
+	       !r->runtime_events_off && !getenv(OCAML_RINGS_START) &&
+	       !getenv(OCAML_RINGS_FOLDER) && r->child.file_size.rlim_cur == RLIM_INFINITY &&
+	       is_unlimited(RLIMIT_AS);
 }
 
 /* With the full path: the program may change its folder. */
@@ -114,10 +77,20 @@ static int make_file(const struct record *r, const char *folder, uint64_t bytes)
 void record_make_events(struct record *r, struct recorder *first)
 {
 	char *folder = is_wanted(r) ? folder_name(r) : NULL;
+	enum ocaml_rings rings;
 	uint64_t bytes;
 	int fd = -1;
 
-	if (!folder || strlen(folder) > LONGEST_FOLDER || !find_bytes(&bytes)) {
+	if (!folder)
+		return;
+	rings = ocaml_rings_size(&bytes);
+	if (rings == OCAML_RINGS_SMALL)
+		record_say(r,
+			   "events of OCaml's runtime are not recorded: it can hang with rings of "
+			   "fewer than "
+			   "%d words; set e=%d or more in OCAMLRUNPARAM",
+			   1 << OCAML_RINGS_LEAST_LOG2, OCAML_RINGS_LEAST_LOG2);
+	if (strlen(folder) > LONGEST_FOLDER || rings != OCAML_RINGS_GOOD) {
 		free(folder);
 		return;
 	}
@@ -144,7 +117,7 @@ bool record_set_events(struct record *r)
 	if (folder)
 		path = record_format("%s/%ld.events", folder, (long)r->child.pid);
 	made = path && strlen(folder) <= LONGEST_FOLDER && !access(path, R_OK | W_OK) &&
-	       !setenv(FOLDER, folder, 1) && !setenv(START, "1", 1);
+	       !setenv(OCAML_RINGS_FOLDER, folder, 1) && !setenv(OCAML_RINGS_START, "1", 1);
 	/* A followed child may end before its file is seen. */
 	if (made && r->follow)
 		made = !setenv(PRESERVE, "1", 1);

@@ -87,6 +87,20 @@ let () =
       ignore (Unix.wait ());
       work 5
     end
+  | "dropped" | "rooted" ->
+    if Sys.argv.(1) = "rooted" then Unix.chroot "/usr";
+    Unix.setuid 65534;
+    if Unix.fork () = 0 then work 7
+    else begin
+      match snd (Unix.wait ()) with
+      | Unix.WEXITED n -> Printf.printf "ended %d\n" n
+      | _ -> print_endline "killed"
+    end
+  | "long" ->
+    let encode buffer text = Bytes.blit_string text 0 buffer 0 (String.length text); String.length text in
+    let decode buffer length = Bytes.sub_string buffer 0 length in
+    let note = User.register "work.note" Items (Type.register ~encode ~decode) in
+    for i = 1 to 10000 do User.write note (String.make (i mod 1025) 'x') done
   | "many" ->
     for _ = 1 to 40000 do
       User.write phase Type.Begin;
