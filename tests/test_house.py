@@ -473,11 +473,16 @@ def sources_are_formatted():
 
 PYTHON_FILES = {  # a file of python/mayfly -> those that it may use
     "_program.py": set(),
+    "_text.py": set(),
     "_trace.py": {"_program"},
-    "__init__.py": {"_program", "_trace"},
+    "_events.py": set(),
+    "_recording.py": {"_program", "_trace", "_events"},
+    "_jupyter.py": {"_program", "_recording", "_text"},
+    "pytest_plugin.py": {"_program", "_recording", "_text"},
+    "__init__.py": {"_program", "_trace", "_events", "_recording", "_jupyter"},
 }
 # What a file plugs into: it is imported by that.
-PYTHON_HOSTS = {}
+PYTHON_HOSTS = {"pytest_plugin.py": {"pytest"}, "_jupyter.py": {"IPython"}}
 PYTHON_LINE = 120
 
 

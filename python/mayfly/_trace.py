@@ -255,7 +255,7 @@ class Trace:
     @property
     def headline(self):
         """The report's first sentence."""
-        return _program.text("report", "--top=1", self._file()).partition("\n")[0]
+        return " ".join(_program.text("report", "--top=1", self._file()).partition("\n\n")[0].split("\n"))
 
     def report(self, **options):
         """The report as mayfly prints it, a text."""
