@@ -79,7 +79,7 @@ deb:
 # Another version would format some things otherwise.
 FORMAT_VERSION = 14
 format:
-	clang-format-$(FORMAT_VERSION) -i $$(find include src ocaml tests bench examples -name '*.[ch]')
+	clang-format-$(FORMAT_VERSION) -i $$(find include src ocaml python tests bench examples -name '*.[ch]')
 
 clean:
 	rm -rf $(BUILD) $(BUILD_INSTALL) $(BUILD)-asan $(BUILD)-fuzz $(BUILD)-plain $(BUILD)-tsan \

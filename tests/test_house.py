@@ -438,7 +438,7 @@ def clang_compiles_without_warnings():
 
 
 def sources():
-    for folder in ("include", "src", "ocaml", "tests", "bench", "examples"):
+    for folder in ("include", "src", "ocaml", "python", "tests", "bench", "examples"):
         for path, _, names in os.walk(os.path.join(SOURCE, folder)):
             for name in sorted(names):
                 if name.endswith((".c", ".h", ".cc")):
@@ -475,7 +475,7 @@ PYTHON_FILES = {  # a file of python/mayfly -> those that it may use
     "_program.py": set(),
     "_text.py": set(),
     "_trace.py": {"_program"},
-    "_events.py": set(),
+    "_events.py": {"_spans"},
     "_recording.py": {"_program", "_trace", "_events"},
     "_jupyter.py": {"_program", "_recording", "_text"},
     "pytest_plugin.py": {"_program", "_recording", "_text"},

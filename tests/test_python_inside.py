@@ -1,8 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """The Python package inside a program: what it says of itself, recordings of itself, of its tests, of a notebook's cells."""
+import atexit
+import functools
 import json
 import os
+import shutil
 import xml.etree.ElementTree
 
 from attaching import need_attach
@@ -12,9 +15,9 @@ PACKAGE = os.path.join(SOURCE, "python")
 ENVIRONMENT = environment(PYTHONPATH=PACKAGE, MAYFLY_PROGRAM=MAYFLY)
 
 
-def python(text, *arguments, site=False, code=0, **how):
+def python(text, *arguments, site=False, code=0, env=ENVIRONMENT, **how):
     """Runs a program that imports the package."""
-    result = run([PYTHON[0], *([] if site else PYTHON[1:]), "-c", text, *arguments], env=ENVIRONMENT, **how)
+    result = run([PYTHON[0], *([] if site else PYTHON[1:]), "-c", text, *arguments], env=env, **how)
     same(result.code, code, result)
     return result
 
@@ -24,6 +27,30 @@ def need_module(name):
         raise Skip("Debian's python3-%s is not installed" % name.lower())
 
 
+@functools.lru_cache(maxsize=None)
+def built():
+    """A folder with the package and its C module."""
+    here = Folder().__enter__()
+    atexit.register(here.__exit__)
+    for name in ("include", "python"):
+        shutil.copytree(os.path.join(SOURCE, name), here / name)
+    if run([PYTHON[0], "-c", "import setuptools, sysconfig; open(sysconfig.get_path('include') + '/Python.h')"]).code:
+        raise Skip("setuptools or Python's headers are not installed")
+    result = run([PYTHON[0], "setup.py", "-q", "build_ext", "--inplace"], cwd=here / "python",
+                 env=environment(CFLAGS="-Wall -Wextra -Werror"))
+    check(os.path.exists(here / "python/mayfly/_spans.abi3.so"), "no C module", result)
+    return here / "python"
+
+
+def with_events(by):
+    """The environment for events by ctypes, or by the C module."""
+    env = ENVIRONMENT if by == "ctypes" else dict(ENVIRONMENT, PYTHONPATH=built())
+    same(python("from mayfly import _events; print(bool(_events._spans))", env=env).out.decode().strip(),
+         str(by != "ctypes"), "whether there is a C module")
+    return env
+
+
+WAYS = ["ctypes", "compiled"]
 EVENTS = """
 import mayfly, threading
 kept = []
@@ -68,18 +95,18 @@ def check_events(trace):
          [{"whole": -1, "part": 2.5, "text": "ä", "large": (1 << 63) - 1}], "marks")
 
 
-@case
-def events_of_a_recorded_program():
+@cases(WAYS)
+def events_of_a_recorded_program(by):
     with Folder() as here:
         with open(here / "program.py", "w") as file:
             file.write(EVENTS + "work()\nprint(mayfly.active(), mayfly.connect(), flush=True)\nimport os\nos._exit(len(kept) - 10)")
-        result = record([*PYTHON, here / "program.py"], here / "x.mayfly", "--exact", env=ENVIRONMENT)
+        result = record([*PYTHON, here / "program.py"], here / "x.mayfly", "--exact", env=with_events(by))
         same((result.code, result.out), (0, b"True True\n"), result)
         check_events(here / "x.mayfly")
 
 
-@case
-def events_without_a_recording():
+@cases(WAYS)
+def events_without_a_recording(by):
     """They do nothing, but for what is wrong in any case."""
     result = python(EVENTS + """
 work()
@@ -94,12 +121,12 @@ for wrong in (lambda: mayfly.region("x")(later), lambda: mayfly.region("x")(step
         wrong()
     except TypeError:
         print("TypeError")
-""")
+""", env=with_events(by))
     same(result.out, b"False False 10\n" + b"TypeError\n" * 3, result)
 
 
-@case
-def events_of_threads():
+@cases(WAYS)
+def events_of_threads(by):
     """One region object in many threads, each with labels of its own."""
     with Folder() as here:
         result = record([*PYTHON, "-c", """
@@ -113,7 +140,7 @@ def run(number):
 threads = [threading.Thread(target=run, args=(number,)) for number in range(4)]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
-"""], here / "x.mayfly", "--exact", env=ENVIRONMENT)
+"""], here / "x.mayfly", "--exact", env=with_events(by))
         same(result.code, 0, result)
         span, = [span for span in report(here / "x.mayfly", "--spans")["spans"] if span["name"] == "step"]
         same((span["count"], span["open"]), (1600, 0), "spans")
@@ -121,8 +148,8 @@ for thread in threads: thread.join()
         check({"0", "1", "2", "3"} <= labels, labels)
 
 
-@case
-def a_program_records_itself():
+@cases(WAYS)
+def a_program_records_itself(by):
     """Twice, with what is allocated in between in neither trace; a snapshot in the middle; events, too."""
     need_attach()
     with Folder() as here:
@@ -148,7 +175,7 @@ try:
     mayfly.stop()
 except mayfly.Error as error:
     print(error)
-""", here / "first.mayfly", here / "second.mayfly", here / "middle.mayfly")
+""", here / "first.mayfly", here / "second.mayfly", here / "middle.mayfly", env=with_events(by))
         lines = result.out.decode().splitlines()
         same(lines[0:1] + lines[2:4], ["True", "True", "False"], "active")
         check("recorded already" in lines[1] and lines[4].startswith("True 4096 <"), lines)

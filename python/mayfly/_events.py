@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tells mayfly what the program does: regions, labels, counters and marks, as <mayfly/mayfly.h> does for C.
 
-The agent exports a table of functions, which is called by ctypes and with the GIL held, since no call blocks. Without
-an agent nothing is called.
+The agent exports a table of functions, which is called by ctypes and with the GIL held, since no call blocks; regions
+call it by _spans.c, if that was built. Without an agent nothing is called.
 """
 import contextlib
 import ctypes
 import functools
 import inspect
 import os
+
+try:
+    from . import _spans
+except ImportError:
+    _spans = None
 
 _SPAN, _INSTANT, _COUNTER = range(3)
 _ZERO = ctypes.c_uint64(0)
@@ -53,6 +58,8 @@ def connect():
     that; a program that another process may attach to calls it when it likes."""
     table = None if _Agent.active else _preloaded() or _attached()
     if table:
+        if _spans:
+            _spans.connect(ctypes.addressof(table))
         _Agent.label_push = ctypes.PYFUNCTYPE(None, ctypes.c_char_p, ctypes.c_char_p)(table.label_push)
         _Agent.active = ctypes.PYFUNCTYPE(ctypes.c_int)(table.active)
         for name in ("span_begin", "span_end", "instant", "counter", "label_pop"):
@@ -69,13 +76,14 @@ def _type(kind, name, unit="", fields=()):
     return ctypes.byref(made)
 
 
-class _Region:
-    """A stretch of the program's time. It may be entered again, also by other threads, while it is open."""
-    __slots__ = ("name", "_type")
+class _CtypesSpan:
+    """What _spans.Span does, where that is not built."""
+    __slots__ = ("_type",)
 
-    def __init__(self, name):
-        self.name = name
-        self._type = _type(_SPAN, name)
+    def __new__(cls, name):
+        made = super().__new__(cls)
+        made._type = _type(_SPAN, name)
+        return made
 
     def __enter__(self):
         if _Agent.span_begin:
@@ -85,6 +93,14 @@ class _Region:
     def __exit__(self, *_):
         if _Agent.span_end:
             _Agent.span_end(self._type)
+
+
+class _Region(_spans.Span if _spans else _CtypesSpan):
+    """A stretch of the program's time. It may be entered again, also by other threads, while it is open."""
+    __slots__ = ("name",)
+
+    def __init__(self, name):
+        self.name = name
 
     def __call__(self, function):
         """Makes each call of the function such a region."""
