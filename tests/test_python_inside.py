@@ -5,11 +5,13 @@ import atexit
 import functools
 import json
 import os
+import re
 import shutil
 import xml.etree.ElementTree
 
 from attaching import need_attach
-from harness import MAYFLY, PYTHON, SOURCE, Folder, Skip, as_json, case, cases, check, environment, main, record, report, rows, run, same
+from harness import (MAYFLY, PYTHON, SOURCE, Folder, Skip, as_json, case, cases, check, environment, main, need, record,
+                     report, rows, run, same)
 
 PACKAGE = os.path.join(SOURCE, "python")
 ENVIRONMENT = environment(PYTHONPATH=PACKAGE, MAYFLY_PROGRAM=MAYFLY)
@@ -72,6 +74,8 @@ def work():
     kept.append(bytearray(700_000))
     mayfly.counter("queue", 7, "bytes")
     mayfly.counter("queue", 8.5, "bytes")
+    with mayfly.region("\\udc80"), mayfly.label(odd="\\udc80"):
+        mayfly.mark("\\udc80", odd="\\udc80")
     mayfly.mark("here", whole=-1, part=2.5, text="ä", large=1 << 70)
 """
 
@@ -79,7 +83,7 @@ def work():
 def check_events(trace):
     """What EVENTS says when work() ran once."""
     spans = {span["name"]: span for span in report(trace, "--spans")["spans"]}
-    same({name: span["count"] for name, span in spans.items()}, {"inner": 3, "outer": 3}, "spans")
+    same({name: span["count"] for name, span in spans.items()}, {"inner": 3, "outer": 3, "?": 1}, "spans")
     check(900_000 <= spans["outer"]["allocated"]["bytes"]["estimate"] < 1_000_000, spans["outer"])
     labels = {row["label"]: row["self"]["bytes"]["estimate"]
               for row in report(trace, "--metric", "allocated", "--by", "label:tenant")["rows"]}
@@ -115,7 +119,7 @@ async def later():
     pass
 def steps():
     yield
-for wrong in (lambda: mayfly.region("x")(later), lambda: mayfly.region("x")(steps),
+for wrong in (lambda: mayfly.region("x")(later), lambda: mayfly.label(x=1)(steps),
               lambda: mayfly.mark("x", a=1, b=2, c=3, d=4, e=5)):
     try:
         wrong()
@@ -328,6 +332,56 @@ def nothing_without_the_option():
 
 
 @case
+def the_wheel():
+    """Built by pip and installed, pytest finds the plugin, and mayfly's own frames are a library's."""
+    need_attach()
+    for name in ("pip", "setuptools", "wheel", "pytest"):
+        need_module(name)
+    with Folder() as here:
+        for name in ("include", "python"):
+            shutil.copytree(os.path.join(SOURCE, name), here / name)
+        pip = [PYTHON[0], "-m", "pip", "--disable-pip-version-check"]
+        for step in ([*pip, "wheel", "--quiet", "--no-build-isolation", "--no-deps", "-w", here / "wheels", here / "python"],
+                     [*pip, "install", "--quiet", "--no-index", "--no-deps", "--find-links", here / "wheels",
+                      "--target", here / "site-packages", "mayfly"]):
+            result = run(step)
+            same(result.code, 0, result)
+        env = dict(ENVIRONMENT, PYTHONPATH=here / "site-packages")
+        with open(here / "test_it.py", "w") as file:
+            file.write("def test_large():\n    x = bytearray(30_000_000)\n")
+        result = run([PYTHON[0], "-m", "pytest", "-p", "no:cacheprovider", "--mayfly", "--mayfly-limit", "24 MB", "test_it.py"],
+                     env=env, cwd=here.path)
+        check(result.code == 1 and b"at the peak: 28.6 MiB, more than limit_memory('24 MB')" in result.out, result)
+        with open(here / "program.py", "w") as file:
+            file.write("import mayfly\nwith mayfly.start('x.mayfly', exact=True):\n    kept = bytearray(100_000)\n")
+        same(run([PYTHON[0], "program.py"], env=env, cwd=here.path).code, 0, "program.py")
+        files = {row["file"] for row in report(here / "x.mayfly", "--by", "line")["rows"] if row["file"]}
+        check(here / "program.py" in files and not any("/mayfly/" in name for name in files), files)
+
+
+@case
+def cells_of_a_kernel():
+    """In a process of Jupyter's, with its threads, as a notebook has it."""
+    need_attach()
+    need_module("ipykernel")
+    with Folder() as here:
+        result = python("""
+from jupyter_client.manager import start_new_kernel
+manager, client = start_new_kernel(kernel_name="python3")
+shown = []
+try:
+    for cell in ("%load_ext mayfly", "%%mayfly\\ndef load():\\n    return [bytes(1000) for _ in range(20000)]\\nx = load()"):
+        client.execute_interactive(cell, timeout=1000, output_hook=lambda message: shown.append(message))
+finally:
+    client.stop_channels()
+    manager.shutdown_kernel(now=True)
+answers = [one["content"]["data"] for one in shown if one["msg_type"] == "display_data"]
+print(len(answers), "MiB" in answers[0]["text/plain"], "return [bytes(1000) for _ in range(20000)]" in answers[0]["text/html"])
+""", site=True, cwd=here.path)
+        same(result.out, b"1 True True\n", result)
+
+
+@case
 def cells_of_a_notebook():
     need_attach()
     need_module("IPython")
@@ -348,6 +402,7 @@ plain, page = [one.data for one in shown.outputs]
 assert "28.6 MiB" in plain["text/plain"] and "load (" in plain["text/plain"], plain
 assert plain["text/plain"].startswith("At the peak, ") and plain["text/html"].startswith("<p><b>At the peak, "), plain
 assert "&lt;ipython-input" in plain["text/html"] and "<ipython" not in plain["text/html"], plain
+assert "cell_magic" not in plain["text/plain"] and "def load(): return bytearray(30_000_000)" in plain["text/plain"], plain
 assert "IFrame" in page["text/plain"] and shell.user_ns["kept"] == "<b>", page
 shown = cell("%%mayfly -i 64K -m live\\nz = bytearray(3_000_000)\\n1/0")
 assert "ZeroDivisionError" in shown.stdout and "2.86 MiB (" in shown.outputs[-1].data["text/plain"], (shown.stdout, shown.outputs)
@@ -357,6 +412,42 @@ assert "--bogus" in shown.stderr, shown.stderr
         same(result.out, b"", result)
         check(os.path.getsize(here / "page.html") > 10000, "no page")
         check("load" in rows(here / "cell.mayfly", "--metric", "live"), "no row of load")
+
+
+@case
+def the_recipe_for_googletest():
+    """doc/PYTHON.md's CMakeLists.txt and listener: a test that leaks fails its limit, and its span says how much."""
+    need("cmake", "ctest", "g++")
+    with open(os.path.join(SOURCE, "doc", "PYTHON.md")) as file:
+        text = file.read()
+    recipe, = re.findall(r"```cmake\n(.*?)```", text, re.DOTALL)
+    listener, = re.findall(r"```cpp\n(.*?)```", text, re.DOTALL)
+    if run(["g++", "-E", "-x", "c++", "-"], stdin=b"#include <gtest/gtest.h>\n").code:
+        raise Skip("Debian's libgtest-dev is not installed")
+    with Folder() as here:
+        for name, words in (("CMakeLists.txt", """cmake_minimum_required(VERSION 3.16)
+project(recipe CXX)
+enable_testing()
+find_package(GTest REQUIRED)
+add_executable(parser_test test.cc)
+target_include_directories(parser_test PRIVATE "%s")
+target_link_libraries(parser_test GTest::gtest)
+""" % os.path.join(SOURCE, "include") + recipe), ("test.cc", listener + """
+static char *kept;
+TEST(Parser, Leaks) { kept = new char[100000]; kept = nullptr; }
+TEST(Parser, Fine) { delete[] new char[2000000]; }
+""")):
+            with open(here / name, "w") as file:
+                file.write(words)
+        env = environment(PATH=os.path.dirname(MAYFLY) + ":/usr/bin:/bin")
+        for command in (["cmake", "-S", here.path, "-B", here.path], ["cmake", "--build", here.path]):
+            result = run(command, env=env, cwd=here.path)
+            same(result.code, 0, result)
+        result = run(["ctest", "--output-on-failure"], env=env, cwd=here.path)
+        check(result.code and re.search(rb"#1: parser \.+ +Passed", result.out) and b"2 - parser.memory (Failed)" in result.out and
+              b"Parser_Leaks_Test::TestBody()" in result.out, result)
+        live = {span["name"]: span["live"]["bytes"]["estimate"] for span in report(here / "parser.mayfly", "--spans")["spans"]}
+        check(100_000 <= live["Parser.Leaks"] < 110_000 and live["Parser.Fine"] < 10_000, live)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@ import os
 import re
 import sys
 
-from harness import MAYFLY, PYTHON, Folder, SOURCE, as_json, case, cases, check, main, read, record, report, run, same
+from harness import (MAYFLY, PYTHON, Folder, SOURCE, Skip, as_json, case, cases, check, environment, main, read, record, report,
+                     run, same)
 
 PACKAGE = os.path.join(SOURCE, "python")
 sys.path.insert(0, PACKAGE)
@@ -125,6 +126,28 @@ def series_leaks_and_diff():
                  [values["change"][part] for part in ("verdict", "bytes", "blocks")], row)
             same((row.estimate, row.low, row.high), tuple(values["change"]["bytes"][part] for part in ("change", "low", "high")), row)
             same([row.before and figures(row.before), row.after and figures(row.after)], [values["before"], values["after"]], row)
+
+
+@case
+def tables_for_pandas():
+    if run([PYTHON[0], "-c", "import pandas"]).code:
+        raise Skip("Debian's python3-pandas is not installed")
+    with recorded(["--exact"]) as [trace]:
+        result = run([PYTHON[0], "-c", """
+import sys, mayfly
+trace = mayfly.open(sys.argv[1])
+rows = trace.rows("live", "line")
+table = rows.to_pandas()
+assert list(table.self_bytes) == [row.self.estimate for row in rows] and list(table.file) == [row.file for row in rows]
+assert list(table.self_blocks_high) == [row.self.blocks.high for row in rows]
+series = trace.series(5, top=2)
+table = series.to_pandas()
+assert list(table.index) == series.times and list(table[series[0].name]) == series[0].live_bytes
+assert list(table["others"]) == series.others["live_bytes"]
+assert len(mayfly.diff(trace, trace).to_pandas()) == len(mayfly.diff(trace, trace))
+assert trace.stacks().to_pandas()["stack"][0][0] == str(trace.stacks()[0].stack[0])
+""", trace], env=environment(PYTHONPATH=PACKAGE, MAYFLY_PROGRAM=MAYFLY))
+        same((result.code, result.err), (0, b""), result)
 
 
 @case

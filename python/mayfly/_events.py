@@ -32,6 +32,11 @@ class _Table(ctypes.Structure):
                  "active", "awake")]
 
 
+def _utf8(text):
+    """A text for the agent. What cannot be in UTF-8 becomes question marks: no name may fail the program."""
+    return str(text).encode("utf-8", "replace")
+
+
 class _Agent:
     """The functions of the agent in this process. All are None while there is no agent."""
     span_begin = span_end = instant = counter = label_push = label_pop = active = None
@@ -70,9 +75,9 @@ def connect():
 @functools.lru_cache(maxsize=None)
 def _type(kind, name, unit="", fields=()):
     """A type of events, in memory that stays. It is to be passed as it is."""
-    made = _Type(ctypes.pointer(ctypes.c_uint32(0)), name.encode(), unit.encode(), kind, 0)
+    made = _Type(ctypes.pointer(ctypes.c_uint32(0)), _utf8(name), _utf8(unit), kind, 0)
     for number, field in enumerate(fields):
-        made.field[number] = field.encode()
+        made.field[number] = _utf8(field)
     return ctypes.byref(made)
 
 
@@ -95,6 +100,14 @@ class _CtypesSpan:
             _Agent.span_end(self._type)
 
 
+def _check_stays(function):
+    """Regions and labels belong to a thread, which does something else while the function is suspended."""
+    if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function) or \
+            inspect.isasyncgenfunction(function):
+        raise TypeError("%s suspends: use regions and labels inside it, where nothing awaits or yields"
+                        % function.__qualname__)
+
+
 class _Region(_spans.Span if _spans else _CtypesSpan):
     """A stretch of the program's time. It may be entered again, also by other threads, while it is open."""
     __slots__ = ("name",)
@@ -104,10 +117,7 @@ class _Region(_spans.Span if _spans else _CtypesSpan):
 
     def __call__(self, function):
         """Makes each call of the function such a region."""
-        if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function) or \
-                inspect.isasyncgenfunction(function):
-            raise TypeError("%s suspends, but a region belongs to a thread: use it inside, where nothing awaits or "
-                            "yields" % function.__qualname__)
+        _check_stays(function)
 
         @functools.wraps(function)
         def inside(*arguments, **keywords):
@@ -127,29 +137,37 @@ def region(name):
     that is still live. Regions of a thread nest. Names are kept, so use few (at most 4095): what differs between
     single requests is for mark(). Not across await or yield, where the thread does something else meanwhile.
     """
-    return _Region(name)
+    return _Region(_utf8(name).decode())
 
 
-class _Labels(contextlib.ContextDecorator):
+class _Labels:
+    """Labels for one `with`, or of a function."""
+
     def __init__(self, labels):
-        self._labels = [(key.encode(), str(value).encode()) for key, value in labels.items()]
-        self._pushed = []
+        self._labels = labels
+        self._pushed = False
 
     def __enter__(self):
-        here = bool(_Agent.label_push)
-        self._pushed.append(here)
-        if here:
+        self._pushed = bool(_Agent.label_push)
+        if self._pushed:
             for key, value in self._labels:
                 _Agent.label_push(key, value)
         return self
 
     def __exit__(self, *_):
-        if self._pushed.pop():
+        if self._pushed:
             for _ in self._labels:
                 _Agent.label_pop()
 
-    def _recreate_cm(self):  # each call of a decorated function, in its own thread
-        return self.__class__(dict((key.decode(), value.decode()) for key, value in self._labels))
+    def __call__(self, function):
+        """Puts the labels on what each call of the function allocates."""
+        _check_stays(function)
+
+        @functools.wraps(function)
+        def inside(*arguments, **keywords):
+            with _Labels(self._labels):
+                return function(*arguments, **keywords)
+        return inside
 
 
 def label(**labels):
@@ -161,7 +179,7 @@ def label(**labels):
     `mayfly report --by label:tenant` sums by them. Use values for groups, not for single requests: 65535 different
     ones are kept. A thread has at most 16 at once. Each `with` needs a label() of its own. Not across await or yield.
     """
-    return _Labels(labels)
+    return _Labels([(_utf8(key), _utf8(value)) for key, value in labels.items()])
 
 
 def counter(name, value, unit=""):
@@ -182,12 +200,12 @@ def mark(name, **values):
     if _Agent.instant:
         fields, words, texts = [], [_ZERO] * 4, []
         for number, (key, value) in enumerate(values.items()):
-            if isinstance(value, int):
-                letter, words[number] = "i", ctypes.c_int64(max(-1 << 63, min(value, (1 << 63) - 1)))
-            elif isinstance(value, float):
+            if hasattr(value, "__index__"):  # also numpy's numbers
+                letter, words[number] = "i", ctypes.c_int64(max(-1 << 63, min(int(value), (1 << 63) - 1)))
+            elif hasattr(value, "__float__"):
                 letter, words[number] = "f", _bits(ctypes.c_double(value))
             else:
-                texts.append(str(value).encode())
+                texts.append(_utf8(value))
                 letter, words[number] = "t", ctypes.c_char_p(texts[-1])
             fields.append(letter + key)
         _Agent.instant(_type(_INSTANT, name, "", tuple(fields)), *words)

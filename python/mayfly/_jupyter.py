@@ -2,6 +2,7 @@
 """%%mayfly: records the cell of a notebook, and shows below it who has the memory."""
 import argparse
 import html
+import linecache
 import os
 import shlex
 import tempfile
@@ -38,18 +39,19 @@ class _Answer:
     def _lines(self):
         whole = self._rows.total.estimate
         for row in self._rows:
-            if row.estimate:
-                yield said(row), "%.0f %%" % (100 * row.estimate / whole) if whole else "", row.name
+            if row.estimate and row.estimate * 1000 >= whole:  # the least are IPython's
+                code = linecache.getline(row.file, row.line).strip() if row.key.get("line") else ""
+                yield said(row), "%.0f %%" % (100 * row.estimate / whole), row.name, code
 
     def __repr__(self):
-        return "\n".join([self._headline, ""] + ["%24s %5s  %s" % line for line in self._lines()])
+        return "\n".join([self._headline, ""] + ["%24s %5s  %s  %s" % line for line in self._lines()])
 
     def _repr_html_(self):
         head = "".join("<th style='text-align:left'>%s</th>" % html.escape(word) for word in
-                       ("%s: %s" % (self._metric, size(self._rows.total.estimate)), "", "where"))
+                       ("%s: %s" % (self._metric, size(self._rows.total.estimate)), "", "where", ""))
         body = "".join("<tr>%s</tr>" % "".join(
             "<td style='text-align:%s'>%s</td>" % (side, html.escape(word)) for side, word in
-            zip(("right", "right", "left"), line)) for line in self._lines())
+            zip(("right", "right", "left", "left;font-family:monospace"), line)) for line in self._lines())
         return "<p><b>%s</b></p><table><tr>%s</tr>%s</table>" % (html.escape(self._headline), head, body)
 
 

@@ -313,12 +313,13 @@ class Trace:
             child.wait()
 
     def blocks(self, stacks=True):
-        """The recorded blocks, a Block each: a freed one at its free, the others at the end."""
+        """The recorded blocks, a Block each: a freed one at its free, the others at the end. A trace of snapshots
+        has none."""
         live = {}
         for event in self.events(stacks):
             if event["event"] == "alloc":
                 live[event["sample"]] = event
-            elif event["event"] == "free":
+            elif event["event"] == "free" and event["sample"] in live:
                 yield _block(live.pop(event["sample"]), event)
         for event in live.values():
             yield _block(event, None)

@@ -4,6 +4,7 @@
 A recording begins before the test's function and ends after it, so fixtures are not in it. Each process of xdist
 records itself. Figures travel as user_properties of the reports, which JUnit's XML has, too.
 """
+import collections
 import gc
 import json
 import os
@@ -14,10 +15,12 @@ import threading
 import pytest
 
 from . import _program, _recording
-from ._text import OWN_FILES, said, size
+from ._text import OWN_FILES, said
 
 _UNITS = "KMGTP"
 _METRICS = ("peak", "allocated", "leaked")
+_PARTS = ("", "_low", "_high")  # of a property's name
+_Found = collections.namedtuple("_Found", "estimate low high")
 
 
 def pytest_addoption(parser):
@@ -121,7 +124,7 @@ class _Plugin:
         """Notes the figures of a test, and what exceeds its limits: certainly, that is with the whole interval."""
         for metric in _METRICS:
             total = self._rows(trace, metric).total
-            for part in ("", "_low", "_high"):
+            for part in _PARTS:
                 item.user_properties.append(("mayfly_%s_bytes%s" % (metric, part),
                                              round(getattr(total, part[1:] or "estimate"))))
         lines = []
@@ -153,11 +156,14 @@ class _Plugin:
         if not self._tests:
             return
         terminalreporter.section("memory of tests (mayfly)")
-        terminalreporter.line("%12s %12s %12s  %s" % ("PEAK", "ALLOCATED", "LEAKED", "TEST"))
         order = sorted(self._tests.items(), key=lambda test: -test[1]["mayfly_peak_bytes"])
+        lines = [[metric.upper() for metric in _METRICS] + ["TEST"]]
         for nodeid, figures in order[:self._top]:
-            terminalreporter.line("%12s %12s %12s  %s" % (
-                *(size(figures["mayfly_%s_bytes" % name]) for name in _METRICS), nodeid))
+            lines.append([said(_Found(*(figures["mayfly_%s_bytes%s" % (metric, part)] for part in _PARTS)))
+                          for metric in _METRICS] + [nodeid])
+        widths = [max(10, *(len(line[column]) for line in lines)) for column in range(len(_METRICS))]
+        for line in lines:
+            terminalreporter.line("  ".join([word.rjust(width) for word, width in zip(line, widths)] + line[-1:]))
         if len(order) > self._top:
             terminalreporter.line("and %d other tests (--mayfly-top shows more)" % (len(order) - self._top))
 
