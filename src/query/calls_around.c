@@ -349,7 +349,7 @@ static bool sum_around(struct around *a, const struct mayfly_trace *trace,
 		return false;
 	query_sum_clear(s, &a->function, 0);
 	query_sum_clear(s, &a->function, 1);
-	return query_walk(&w, 1) && share_around(a);
+	return query_walk(&w) && share_around(a);
 }
 
 int calls_around_run(const struct mayfly_trace *trace, const struct mayfly_query *query,

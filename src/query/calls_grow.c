@@ -167,7 +167,7 @@ bool calls_grow(struct raw_calls *raw, struct calls_side *side, bool fold)
 	bool done;
 
 	side->raw = query_scratch(s, s->summed.count, sizeof(*side->raw));
-	done = side->raw && query_walk(&w, 1);
+	done = side->raw && query_walk(&w);
 	free(g.way);
 	return done && !s->error;
 }

@@ -182,6 +182,7 @@ void query_end(struct query_state *s)
 	free(s->sum_at);
 	rank_set_free(&s->summed);
 	free(s->summed_at);
+	tree_way_free(&s->way);
 	free(s->shown.head);
 	free(s->shown.cell);
 	free(s->shown.row_of);

@@ -171,6 +171,22 @@ enum spread_of { SPREAD_SELF, SPREAD_TOTAL, SPREAD_ALL, SPREADS };
 /* Where a node is when stacks begin at a function: query.show_from. */
 enum stack_begins { STACK_ABOVE, STACK_HERE, STACK_BELOW };
 
+/* The nodes of a tree in the order of a walk: nodes with successive numbers, each below the one before
+ * it, the first below one of an earlier stretch or the root. */
+struct tree_stretch {
+	uint32_t first, last, parent;
+};
+
+struct tree_way {
+	struct tree_stretch *stretch; /* NULL: not found so far */
+	size_t stretches;
+	/* In the same order, the root first; NULL if the walk is of the whole tree: */
+	uint32_t *frame;  /* of each node */
+	uint64_t *summed; /* a bit for each node that has a sum */
+	size_t nodes;
+	uint32_t sums;
+};
+
 struct owned;
 struct strata;
 
@@ -243,6 +259,7 @@ struct query_state {
 	size_t sums, sum_at_room, tallies;
 	struct rank_set summed; /* slots with blocks ... */
 	uint32_t *summed_at;	/* [rank]: where their sum stands in `sum` */
+	struct tree_way way;	/* to all of them, in the tree */
 
 	struct interner group_key;
 	struct group *group; /* one for each key */
@@ -303,6 +320,19 @@ static inline void query_sum_add(const struct query_state *s, struct sums *to, s
 	} else {
 		tally_merge(&to->tally[i], &from->tally[k]);
 	}
+}
+
+/* Gives the sum of a slot another number, in another array that has room for it. */
+static inline void query_move_sum(const struct query_state *s, struct sums *to, uint32_t number,
+				  uint32_t slot)
+{
+	uint32_t *at = &s->summed_at[rank_set_rank(&s->summed, slot)];
+
+	if (s->exact)
+		to->plain[number] = s->sum.plain[*at];
+	else
+		to->tally[number] = s->sum.tally[*at];
+	*at = number;
 }
 
 static inline void query_sum_clear(const struct query_state *s, struct sums *sums, size_t i)
@@ -569,6 +599,7 @@ struct level {
 	uint32_t top;	   /* cell of the printed stack up to here; NONE: it is empty */
 	size_t first_cell; /* its own ones are from here on */
 	uint32_t node;
+	uint32_t sum;  /* in query_state.sum; NONE: it has none, or the walk is of the whole tree */
 	uint32_t leaf; /* group of the blocks allocated here; NONE: all places are hidden */
 	bool has_code;
 	struct kept_place kept;
@@ -580,6 +611,7 @@ struct stack_cell {
 	uint64_t hash;	 /* of the stack up to here */
 	uint32_t before; /* the next cell towards the root; NONE: there is none */
 	uint32_t place;
+	uint32_t stack; /* the one that ends here, or NONE; known while totals are made */
 	bool recursive; /* the place ends a turn that stands for several */
 	bool recurs;	/* this place or one before it */
 };
@@ -600,18 +632,22 @@ void stack_cells_free(struct stack_cells *c);
 
 struct tree_walk {
 	struct query_state *s;
-	bool whole;			    /* visit all nodes, also those without sums below */
+	bool whole; /* visit all nodes, also those without sums below; no sums */
 	bool (*enter)(struct tree_walk *w); /* false: s->error */
 	void (*leave)(struct tree_walk *w); /* or NULL */
 	void *context;
 	struct level *level; /* [depth] is the current node, [0] the root */
+	size_t depth, levels;
+	const struct tree_way *way;
+	size_t nodes; /* that were entered */
+	uint32_t sums;
 	struct stack_cells cells;
 	struct sums below; /* [k]: the sum that callbacks collect for level k */
-	size_t depth;
 };
 
-/* Visits all nodes with a sum and their ancestors, depth first, once for each of the walks. */
-bool query_walk(struct tree_walk *walk, size_t walks);
+/* Visits all nodes with a sum and their ancestors, depth first. */
+bool query_walk(struct tree_walk *walk);
+void tree_way_free(struct tree_way *way);
 
 /* The hash of a stack with one more place at its leaf; an empty stack has hash 0. */
 static inline uint64_t query_push(uint64_t hash, uint32_t place)

@@ -74,7 +74,7 @@ static bool list_nodes(struct query_state *s, struct shown *shown)
 {
 	struct lists lists = {.r = shown};
 	struct tree_walk w = {.s = s, .whole = true, .enter = list_node, .context = &lists};
-	bool done = query_walk(&w, 1);
+	bool done = query_walk(&w);
 
 	free(lists.way);
 	return done;

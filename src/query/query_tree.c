@@ -11,8 +11,12 @@
  *	chain 3:          8 - 9
  *	chain 8:          30
  *
- * It goes down a chain to its end, and on the way back visits the chains that start at each node.
- * So its state is an array indexed by depth.
+ * It goes down a chain to its end, and on the way back visits the chains that start at each node:
+ * 1, 2, 3, 8 here. This order is found once, without a walk: a chain's place follows from its
+ * parent's and from how many chains lie below those before it. All that is looked up for that is
+ * independent of each other, so the CPU need not wait for one after the other, as it would in a
+ * tree of millions of nodes that is larger than its caches. Frames and sums are put into this order,
+ * too, so each walk reads memory from front to back.
  */
 #include "query/query.h"
 
@@ -21,23 +25,17 @@
 
 #include "base/array.h"
 
-/* ---- walking the tree ---- */
+/* ---- the way through the tree ---- */
 
-/* A chain on the way from the root to the current node. */
-struct step {
-	uint32_t chain, node; /* node: its last one on the way */
-	uint32_t next, end;   /* in routes.order: chains from that node still to visit */
-};
-
-/* Chain 0 is the root alone; chain k + 1 is chain k of the trace. */
+/* What is needed to find the order. Chain 0 is the root alone; chain k + 1 is chain k of the trace. */
 struct routes {
-	size_t chains;
+	size_t chains, needed;
 	uint32_t *last;		/* chain -> its last needed node, or 0 */
 	struct rank_set starts; /* nodes from which needed chains start ... */
 	uint32_t *begin;	/* [rank]: the first of these chains, in order */
 	uint32_t *order;
-	struct step *step;
-	size_t steps, depth; /* capacities of step and of tree_walk.level */
+	uint32_t
+	    *place; /* chain -> how many are below it, with itself; then its place on the way */
 };
 
 static uint32_t first_node(const struct query_state *s, size_t chain)
@@ -73,7 +71,7 @@ static void find_needed(const struct query_state *s, struct routes *r, bool whol
 /* Sorts the needed chains by the nodes at which they start. */
 static bool order_chains(struct query_state *s, struct routes *r)
 {
-	size_t needed = 0, before = 0;
+	size_t before = 0;
 
 	if (!rank_set_begin(&r->starts, s->slots))
 		return query_fail(s, MAYFLY_E_MEMORY);
@@ -81,11 +79,11 @@ static bool order_chains(struct query_state *s, struct routes *r)
 		if (!r->last[i])
 			continue;
 		rank_set_add(&r->starts, chain_parent(s, i));
-		needed++;
+		r->needed++;
 	}
 	rank_set_count(&r->starts);
 	r->begin = query_zeroed(s, r->starts.count + 1, sizeof(*r->begin));
-	r->order = query_zeroed(s, needed, sizeof(*r->order));
+	r->order = query_zeroed(s, r->needed, sizeof(*r->order));
 	if (!r->begin || !r->order)
 		return false;
 	for (size_t i = 1; i < r->chains; i++)
@@ -104,31 +102,121 @@ static bool order_chains(struct query_state *s, struct routes *r)
 	return true;
 }
 
-static bool make_routes(struct query_state *s, struct routes *r, bool whole)
+/* Gives the chains that start at a node their places from `place` on. Returns the next one. */
+static uint32_t place_starts(struct routes *r, uint32_t node, uint32_t place)
+{
+	uint32_t rank;
+
+	if (!rank_set_has(&r->starts, node))
+		return place;
+	rank = rank_set_rank(&r->starts, node);
+	for (uint32_t i = r->begin[rank]; i < r->begin[rank + 1]; i++) {
+		uint32_t below = r->place[r->order[i]];
+
+		r->place[r->order[i]] = place;
+		place += below;
+	}
+	return place;
+}
+
+/* A chain's parent comes before it. */
+static bool place_chains(struct query_state *s, struct routes *r)
+{
+	r->place = query_zeroed(s, r->chains, sizeof(*r->place));
+	if (!r->place)
+		return false;
+	for (size_t i = r->chains; i-- > 1;)
+		if (r->last[i])
+			r->place[rank_set_rank(&s->ends, chain_parent(s, i))] += ++r->place[i];
+	place_starts(r, 0, 0);
+	for (size_t i = 1; i < r->chains; i++) {
+		uint32_t place = r->place[i] + 1;
+
+		for (uint32_t n = r->last[i]; n && n >= first_node(s, i); n--)
+			place = place_starts(r, n, place);
+	}
+	return true;
+}
+
+/* The next node on the way. Its sum moves to the place where a walk comes to it. */
+static void put_node(struct query_state *s, struct tree_way *way, struct sums *sums, uint32_t node)
+{
+	if (rank_set_has(&s->summed, node)) {
+		query_move_sum(s, sums, way->sums++, node);
+		query_set_bit(way->summed, way->nodes);
+	}
+	way->frame[way->nodes++] = s->trace->node[node].frame;
+}
+
+/* Puts frames and sums into the order of the way. */
+static bool straighten(struct query_state *s, struct tree_way *way)
+{
+	struct sums sums = {0};
+	size_t nodes = 1;
+
+	for (size_t i = 0; i < way->stretches; i++)
+		nodes += way->stretch[i].last - way->stretch[i].first + 1;
+	way->frame = query_zeroed(s, nodes, sizeof(*way->frame));
+	way->summed = query_zeroed(s, nodes / 64 + 1, sizeof(*way->summed));
+	if (s->error || !query_sums_reserve(s, &sums, s->summed.count))
+		return false;
+	put_node(s, way, &sums, 0);
+	for (size_t i = 0; i < way->stretches; i++)
+		for (uint32_t n = way->stretch[i].first; n <= way->stretch[i].last; n++)
+			put_node(s, way, &sums, n);
+	query_sums_free(&s->sum);
+	s->sum = sums;
+	return true;
+}
+
+static bool find_way(struct query_state *s, struct routes *r, struct tree_way *way, bool whole)
 {
 	r->chains = s->trace->chains + 1;
 	r->last = query_zeroed(s, r->chains, sizeof(*r->last));
 	if (!r->last)
 		return false;
 	find_needed(s, r, whole);
-	return order_chains(s, r);
+	if (!order_chains(s, r) || !place_chains(s, r))
+		return false;
+	way->stretch = query_zeroed(s, r->needed, sizeof(*way->stretch));
+	if (!way->stretch)
+		return false;
+	way->stretches = r->needed;
+	for (size_t i = 1; i < r->chains; i++)
+		if (r->last[i])
+			way->stretch[r->place[i]] =
+			    (struct tree_stretch){first_node(s, i), r->last[i], chain_parent(s, i)};
+	return true;
 }
 
-static void free_routes(struct routes *r)
+static bool make_way(struct query_state *s, struct tree_way *way, bool whole)
 {
-	free(r->last);
-	rank_set_free(&r->starts);
-	free(r->begin);
-	free(r->order);
-	free(r->step);
+	struct routes r = {0};
+	bool done = find_way(s, &r, way, whole);
+
+	free(r.last);
+	rank_set_free(&r.starts);
+	free(r.begin);
+	free(r.order);
+	free(r.place);
+	return done && (whole || straighten(s, way));
+}
+
+/* ---- walking the tree ---- */
+
+/* The number of the next node's sum: they come one after the other. */
+static uint32_t next_sum(struct tree_walk *w)
+{
+	return !w->whole && query_has_bit(w->way->summed, w->nodes) ? w->sums++ : NONE;
 }
 
 static bool tree_enter(struct tree_walk *w, uint32_t node)
 {
 	struct query_state *s = w->s;
+	uint32_t frame = w->whole ? s->trace->node[node].frame : w->way->frame[w->nodes];
 	const struct level *parent = &w->level[w->depth];
 	struct level *l = &w->level[w->depth + 1];
-	const struct frame_spots *f = query_node_frame(s, node);
+	const struct frame_spots *f = s->begins ? query_cut_frame(s, node) : query_frame(s, frame);
 	bool by_stack = s->query->by == MAYFLY_BY_STACK;
 
 	if (!f)
@@ -139,14 +227,16 @@ static bool tree_enter(struct tree_walk *w, uint32_t node)
 	    .top = parent->top,
 	    .first_cell = w->cells.count,
 	    .node = node,
+	    .sum = next_sum(w),
 	    .leaf = f->count ? s->spot[f->first] : parent->leaf,
 	    .has_code = parent->has_code || f->has_code,
 	    .kept = parent->kept,
 	};
+	w->nodes++;
 	l->kept.hides |= f->hides;
 	if (fold_replaces(f->folded, l->kept.folded, false)) {
 		l->kept.folded = f->folded;
-		l->kept.frame = s->trace->node[node].frame;
+		l->kept.frame = frame;
 		l->kept.location = f->folded_place;
 	}
 	for (uint32_t i = by_stack ? f->count : 0; i-- > 0;)
@@ -166,82 +256,54 @@ static void leave(struct tree_walk *w)
 }
 
 /* Makes room for `nodes` more levels. */
-static bool reserve_depth(struct tree_walk *w, struct routes *r, size_t nodes)
+static bool reserve_depth(struct tree_walk *w, size_t nodes)
 {
-	if (array_reserve(&w->level, &r->depth, w->depth + nodes, sizeof(*w->level)) &&
+	if (array_reserve(&w->level, &w->levels, w->depth + nodes, sizeof(*w->level)) &&
 	    query_sums_reserve(w->s, &w->below, w->depth + nodes + 1))
 		return true;
 	return query_fail(w->s, MAYFLY_E_MEMORY);
 }
 
-static void come_to(struct routes *r, struct step *step, uint32_t node)
+/* Leaves the nodes up to the one where the stretch starts, and enters the stretch's. */
+static bool walk_stretch(struct tree_walk *w, const struct tree_stretch *t)
 {
-	step->node = node;
-	step->next = step->end = 0;
-	if (rank_set_has(&r->starts, node)) {
-		uint32_t rank = rank_set_rank(&r->starts, node);
-
-		step->next = r->begin[rank];
-		step->end = r->begin[rank + 1];
-	}
-}
-
-static bool go_down(struct tree_walk *w, struct routes *r, size_t *at, uint32_t chain)
-{
-	uint32_t first = first_node(w->s, chain), last = r->last[chain];
-
-	if (!reserve_depth(w, r, (size_t)last - first + 1) ||
-	    !array_reserve(&r->step, &r->steps, *at, sizeof(*r->step)))
-		return query_fail(w->s, MAYFLY_E_MEMORY);
-	for (uint32_t node = first; node <= last; node++)
+	while (w->depth && w->level[w->depth].node != t->parent)
+		leave(w);
+	if (!reserve_depth(w, (size_t)t->last - t->first + 1))
+		return false;
+	for (uint32_t node = t->first; node <= t->last; node++)
 		if (!tree_enter(w, node))
 			return false;
-	r->step[*at] = (struct step){.chain = chain};
-	come_to(r, &r->step[(*at)++], last);
 	return true;
 }
 
-static bool walk_routes(struct tree_walk *w, struct routes *r)
+static bool walk_way(struct tree_walk *w)
 {
-	size_t at = 1;
-
-	if (!array_reserve(&r->step, &r->steps, 0, sizeof(*r->step)))
-		return query_fail(w->s, MAYFLY_E_MEMORY);
-	r->step[0] = (struct step){.chain = 0};
-	come_to(r, &r->step[0], 0);
-	while (at) {
-		struct step *step = &r->step[at - 1];
-
-		if (step->next < step->end) {
-			if (!go_down(w, r, &at, r->order[step->next++]))
-				return false;
-			continue;
-		}
-		if (step->node == first_node(w->s, step->chain))
-			at--;
-		if (step->node == 0)
-			break;
+	for (size_t i = 0; i < w->way->stretches; i++)
+		if (!walk_stretch(w, &w->way->stretch[i]))
+			return false;
+	while (w->depth)
 		leave(w);
-		if (at && step == &r->step[at - 1])
-			come_to(r, step, step->node - 1);
-	}
 	return true;
 }
 
-static bool walk_once(struct tree_walk *w, struct routes *r)
+static bool walk_once(struct tree_walk *w)
 {
 	static const struct frame_spots no_spots = {0};
 	bool done;
 
 	w->level = NULL;
 	w->below = (struct sums){0};
-	w->depth = r->depth = 0;
+	w->depth = w->levels = w->nodes = 0;
+	w->sums = 0;
 	w->cells = (struct stack_cells){0};
-	done = reserve_depth(w, r, 1);
+	done = reserve_depth(w, 1);
 	if (done) {
-		w->level[0] = (struct level){.frame = &no_spots, .top = NONE, .leaf = NONE};
+		w->level[0] = (struct level){
+		    .frame = &no_spots, .top = NONE, .sum = next_sum(w), .leaf = NONE};
+		w->nodes++;
 		query_sum_clear(w->s, &w->below, 0);
-		done = w->enter(w) && walk_routes(w, r);
+		done = w->enter(w) && walk_way(w);
 	}
 	if (done && w->leave)
 		w->leave(w);
@@ -251,15 +313,24 @@ static bool walk_once(struct tree_walk *w, struct routes *r)
 	return done;
 }
 
-bool query_walk(struct tree_walk *walk, size_t walks)
+/* The way to all sums is the same for each question that is made of them. */
+bool query_walk(struct tree_walk *w)
 {
-	struct routes r = {0};
-	bool done = make_routes(walk->s, &r, walk->whole);
+	struct query_state *s = w->s;
+	struct tree_way whole = {0}, *way = w->whole ? &whole : &s->way;
+	bool done;
 
-	for (size_t i = 0; done && i < walks; i++)
-		done = walk_once(&walk[i], &r);
-	free_routes(&r);
+	w->way = way;
+	done = (way->stretch || make_way(s, way, w->whole)) && walk_once(w);
+	tree_way_free(&whole);
 	return done;
+}
+
+void tree_way_free(struct tree_way *way)
+{
+	free(way->stretch);
+	free(way->frame);
+	free(way->summed);
 }
 
 /* ---- from nodes to groups ---- */
@@ -298,13 +369,12 @@ static bool enter_groups(struct tree_walk *w)
 	struct query_state *s = w->s;
 	struct on_way *way = w->context;
 	const struct level *l = &w->level[w->depth];
-	uint32_t sum = query_summed(s, l->node);
 
 	if (!make_room(s, way, s->group_key.count))
 		return false;
 	for (uint32_t i = 0; i < l->frame->count; i++)
 		way->times[s->spot[l->frame->first + i]]++;
-	return sum == NONE || add_own(w, sum);
+	return l->sum == NONE || add_own(w, l->sum);
 }
 
 static void leave_groups(struct tree_walk *w)
@@ -327,7 +397,7 @@ static bool make_node_groups(struct query_state *s)
 	struct on_way way = {0};
 	struct tree_walk w = {
 	    .s = s, .enter = enter_groups, .leave = leave_groups, .context = &way};
-	bool done = query_walk(&w, 1);
+	bool done = query_walk(&w);
 
 	free(way.times);
 	return done;
@@ -430,25 +500,95 @@ static uint64_t level_hash(const struct tree_walk *w, const struct level *l)
 	return l->top == NONE ? 0 : w->cells.cell[l->top].hash;
 }
 
+/* A stack that is still looked for. */
+struct sought {
+	uint64_t hash;
+	struct stack fresh;
+	uint32_t sum; /* of its node */
+};
+
+/* What both walks use. */
+struct stack_walk {
+	struct on_way way;
+	uint32_t *own; /* the stack of each sum's node; NONE: the first walk asks for none */
+	/* The first walk looks for a stack only some nodes later: meanwhile the CPU loads what it needs for
+	 * that. Those from number `searched` on wait. */
+	struct sought sought[16];
+	size_t searched, seen;
+};
+
+#define SOUGHT(k, number) (&(k)->sought[(number) % (sizeof((k)->sought) / sizeof(*(k)->sought))])
+
+static bool find_sought(struct query_state *s, struct stack_walk *k)
+{
+	const struct sought *q = SOUGHT(k, k->searched++);
+
+	k->own[q->sum] = stack_of(s, q->hash, &q->fresh);
+	return k->own[q->sum] != NONE;
+}
+
+static bool find_all_sought(struct query_state *s, struct stack_walk *k)
+{
+	while (k->searched < k->seen)
+		if (!find_sought(s, k))
+			return false;
+	return true;
+}
+
+static bool seek_stack(struct query_state *s, struct stack_walk *k, const struct sought *q)
+{
+	if (s->stack_slots) {
+		__builtin_prefetch(&s->stack_bits[bit_of(s, q->hash) / 64]);
+		__builtin_prefetch(&s->stack_slot[stack_place(s, q->hash)]);
+	}
+	if (SOUGHT(k, k->seen) == SOUGHT(k, k->searched) && k->seen > k->searched &&
+	    !find_sought(s, k))
+		return false;
+	*SOUGHT(k, k->seen++) = *q;
+	return true;
+}
+
 /* The first walk finds all stacks. */
 static bool find_stacks(struct tree_walk *w)
 {
 	struct query_state *s = w->s;
+	struct stack_walk *k = w->context;
 	const struct level *l = &w->level[w->depth];
-	uint32_t sum = query_summed(s, l->node), special, stack;
+	struct sought q = {.fresh = {.node = l->node, .shown = l->node}, .sum = l->sum};
+	uint32_t special;
 
+	if (l->sum == NONE)
+		return true;
+	k->own[l->sum] = NONE;
 	/* When the peak is asked for, a node may have blocks at other moments only. */
-	if (sum == NONE ||
-	    (!s->exact && s->sum.tally[sum].seen_blocks == 0 && s->sum.tally[sum].exact_count == 0))
+	if (!s->exact && s->sum.tally[l->sum].seen_blocks == 0 &&
+	    s->sum.tally[l->sum].exact_count == 0)
 		return true;
 	if (!special_place(s, l, &special))
 		return false;
-	stack = stack_of(s, special == NONE ? level_hash(w, l) : query_push(0, special),
-			 &(struct stack){.node = l->node,
-					 .shown = l->node,
-					 .special = special,
-					 .recurs = l->top != NONE && w->cells.cell[l->top].recurs});
-	return stack != NONE;
+	q.hash = special == NONE ? level_hash(w, l) : query_push(0, special);
+	q.fresh.special = special;
+	q.fresh.recurs = l->top != NONE && w->cells.cell[l->top].recurs;
+	return seek_stack(s, k, &q);
+}
+
+/* The stack of the blocks at the current node. special: as in query_own(). */
+static bool own_stack(struct tree_walk *w, struct stack_walk *k, uint32_t *stack, bool *special)
+{
+	struct query_state *s = w->s;
+	uint32_t place;
+
+	*stack = k->own[w->level[w->depth].sum];
+	if (*stack == NONE)
+		return query_own(w, stack, special);
+	*special = special_place(s, &w->level[w->depth], &place) && place != NONE;
+	return !s->error;
+}
+
+/* The stack that ends with a cell of the current node, or NONE. own: that of its blocks, or NONE. */
+static uint32_t cell_stack(const struct query_state *s, const struct stack_cell *c, uint32_t own)
+{
+	return own != NONE && s->stack[own].hash == c->hash ? own : query_find_stack(s, c->hash);
 }
 
 /* The second walk adds each node's sum to its stack, also that of a node that has blocks at other
@@ -456,41 +596,41 @@ static bool find_stacks(struct tree_walk *w)
 static bool enter_totals(struct tree_walk *w)
 {
 	struct query_state *s = w->s;
-	struct on_way *way = w->context;
+	struct stack_walk *k = w->context;
 	const struct level *l = &w->level[w->depth];
-	uint32_t sum = query_summed(s, l->node), stack;
-	bool special;
+	uint32_t sum = l->sum, own = NONE;
+	bool special = false;
 
-	if (!make_room(s, way, s->stacks))
+	if (!make_room(s, &k->way, s->stacks) || (sum != NONE && !own_stack(w, k, &own, &special)))
 		return false;
 	for (size_t i = l->first_cell; i < w->cells.count; i++) {
-		stack = query_find_stack(s, w->cells.cell[i].hash);
-		if (stack != NONE)
-			way->times[stack]++;
+		struct stack_cell *c = &w->cells.cell[i];
+
+		c->stack = cell_stack(s, c, own);
+		if (c->stack != NONE)
+			k->way.times[c->stack]++;
 	}
 	if (sum == NONE)
 		return true;
-	if (!query_own(w, &stack, &special))
-		return false;
 	if (!special)
 		query_sum_add(s, &w->below, w->depth, &s->sum, sum);
-	if (stack == NONE)
+	if (own == NONE)
 		return true;
-	query_sum_add(s, &s->stack_sums, 2 * (size_t)stack, &s->sum, sum);
+	query_sum_add(s, &s->stack_sums, 2 * (size_t)own, &s->sum, sum);
 	if (special)
-		query_sum_add(s, &s->stack_sums, 2 * (size_t)stack + 1, &s->sum, sum);
+		query_sum_add(s, &s->stack_sums, 2 * (size_t)own + 1, &s->sum, sum);
 	return true;
 }
 
 static void leave_totals(struct tree_walk *w)
 {
 	struct query_state *s = w->s;
-	struct on_way *way = w->context;
+	struct stack_walk *k = w->context;
 
 	for (size_t i = w->level[w->depth].first_cell; i < w->cells.count; i++) {
-		uint32_t stack = query_find_stack(s, w->cells.cell[i].hash);
+		uint32_t stack = w->cells.cell[i].stack;
 
-		if (stack != NONE && --way->times[stack] == 0)
+		if (stack != NONE && --k->way.times[stack] == 0)
 			query_sum_add(s, &s->stack_sums, 2 * (size_t)stack + 1, &w->below,
 				      w->depth);
 	}
@@ -498,14 +638,14 @@ static void leave_totals(struct tree_walk *w)
 
 static bool make_stacks(struct query_state *s)
 {
-	struct on_way way = {0};
-	struct tree_walk walk[2] = {
-	    {.s = s, .enter = find_stacks},
-	    {.s = s, .enter = enter_totals, .leave = leave_totals, .context = &way},
-	};
-	bool done = query_walk(walk, 2);
+	struct stack_walk k = {.own = query_zeroed(s, s->summed.count, sizeof(*k.own))};
+	struct tree_walk find = {.s = s, .enter = find_stacks, .context = &k};
+	struct tree_walk total = {
+	    .s = s, .enter = enter_totals, .leave = leave_totals, .context = &k};
+	bool done = k.own && query_walk(&find) && find_all_sought(s, &k) && query_walk(&total);
 
-	free(way.times);
+	free(k.way.times);
+	free(k.own);
 	return done;
 }
 

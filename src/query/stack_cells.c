@@ -29,18 +29,13 @@ static bool same_function(const struct query_state *s, uint32_t a, uint32_t b)
 		!y->by_address && x->function == y->function && x->module == y->module);
 }
 
-/* Whether the last `length` cells are of the same functions as those before them. *before: the cell
- * before both. */
+/* Whether the last `length` cells are of the same functions as those before them, of which `first` is
+ * the last. *before: the cell before both. */
 static bool turns(const struct query_state *s, const struct stack_cells *c, uint32_t top,
-		  size_t length, uint32_t *before)
+		  uint32_t first, size_t length, uint32_t *before)
 {
-	uint32_t last = top, first = top;
+	uint32_t last = top;
 
-	for (size_t i = 0; i < length; i++) {
-		first = c->cell[first].before;
-		if (first == NONE)
-			return false;
-	}
 	for (size_t i = 0; i < length; i++) {
 		if (first == NONE || !same_function(s, c->cell[last].place, c->cell[first].place))
 			return false;
@@ -72,14 +67,18 @@ static bool append(struct query_state *s, struct stack_cells *c, uint32_t *top, 
 
 bool stack_cells_push(struct query_state *s, struct stack_cells *c, uint32_t *top, uint32_t place)
 {
-	uint32_t turn[LONGEST_CYCLE], before;
+	uint32_t turn[LONGEST_CYCLE], before, first;
 
 	if (!append(s, c, top, place, false))
 		return false;
+	first = *top;
 	for (size_t length = 1; s->query->fold_recursion && length <= LONGEST_CYCLE; length++) {
 		uint32_t at = *top;
 
-		if (!turns(s, c, *top, length, &before))
+		first = c->cell[first].before;
+		if (first == NONE)
+			return true;
+		if (!turns(s, c, *top, first, length, &before))
 			continue;
 		for (size_t i = 0; i < length; i++, at = c->cell[at].before)
 			turn[i] = c->cell[at].place;
