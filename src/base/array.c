@@ -7,10 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Bytes beyond which an array grows by an eighth: then it is memory that is not used that costs most,
+ * and realloc() moves whole pages without copying them. */
+#define LARGE ((size_t)16 << 20)
+
 bool array_reserve(void *array, size_t *capacity, size_t count, size_t item_bytes)
 {
 	void *items, *grown;
-	size_t wanted = *capacity + *capacity / 2 + 64;
+	size_t wanted = *capacity + *capacity / (*capacity < LARGE / item_bytes ? 2 : 8) + 64;
 
 	if (count < *capacity)
 		return true;

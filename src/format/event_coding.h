@@ -158,7 +158,7 @@ static inline struct recent_sizes *sizes_at(struct recent_sizes *recent, uint32_
 /* The place where FORM_DIRECT keeps the last sizes of a node's frame. */
 static inline size_t size_place(const struct event_context *x, uint32_t node)
 {
-	return node ? x->node[node].frame : x->frames;
+	return !node ? x->frames : x->node ? x->node[node].frame : x->node_frame[node];
 }
 
 static inline uint32_t expected_thread(const struct event_batch *b, uint64_t number,

@@ -35,7 +35,9 @@ struct event_context {
 	const uint32_t *chain_end; /* last node of each chain, ascending */
 	size_t chains;
 	size_t first_chain; /* of those chains, the first one that came after the chunk before */
+	/* The frame of each node: a reader has it in `node`, a writer in node_frame; the other is NULL. */
 	const struct mayfly_node *node;
+	const uint32_t *node_frame;
 	size_t nodes;	  /* without the root: numbers 1 to nodes */
 	uint32_t threads; /* numbers below */
 	uint32_t frames;

@@ -38,10 +38,6 @@ struct site_pair {
 	uint32_t id, chunk;
 };
 
-struct number_of_node {
-	uint32_t chunk, id;
-};
-
 struct event_coder {
 	struct column_writer *columns;
 	struct bytes head;
@@ -49,8 +45,9 @@ struct event_coder {
 	size_t memory_size;
 	struct recent_sizes *recent; /* of each frame or site */
 	size_t recent_size;
-	struct number_of_node *number; /* of each node: its site in this chunk */
-	size_t number_size;
+	/* A node is the site that `number` says, if that is a site of this chunk and of this node. */
+	uint32_t *number, *site_node;
+	size_t number_size, site_node_size;
 	struct pair *pair; /* a hash table, at most half full */
 	size_t pair_size;
 	struct site_pair *site_pair;
@@ -94,6 +91,7 @@ void event_coder_free(struct event_coder *c)
 	free(c->memory);
 	free(c->recent);
 	free(c->number);
+	free(c->site_node);
 	free(c->pair);
 	free(c->site_pair);
 	free(c->stack);
@@ -142,7 +140,7 @@ static bool give_memory(struct event_coder *c, struct event_columns *e,
 	if (++c->chunk == 0) {
 		/* Marks of 2^32 chunks ago must not count. */
 		c->chunk = 1;
-		c->recent_size = c->number_size = c->site_pair_size = 0;
+		c->recent_size = c->site_pair_size = 0;
 		free(c->pair);
 		c->pair = NULL;
 		c->pair_size = 0;
@@ -156,6 +154,7 @@ static bool give_memory(struct event_coder *c, struct event_columns *e,
 		GROW(c, thread_labels, x->threads + (size_t)1, false);
 	if (x->exact) {
 		GROW(c, number, x->nodes + 1, true);
+		GROW(c, site_node, b->allocs + 1, false);
 		GROW(c, thread_last, x->threads + (size_t)1, false);
 		GROW(c, site_flags, b->allocs + 1, false);
 	}
@@ -467,14 +466,14 @@ static void put_sites(struct event_coder *c, struct event_columns *e, const stru
 	size_t next_chain = x->first_chain;
 
 	for (size_t i = 0; i < b->allocs; i++) {
-		struct number_of_node *n = &c->number[b->node[i]];
+		uint32_t node = b->node[i], *number = &c->number[node];
 
-		if (n->chunk != c->chunk) {
-			n->chunk = c->chunk;
-			n->id = (uint32_t)e->sites;
-			put_site(e, x, &next_chain, b->node[i]);
+		if (*number >= e->sites || c->site_node[*number] != node) {
+			*number = (uint32_t)e->sites;
+			c->site_node[*number] = node;
+			put_site(e, x, &next_chain, node);
 		}
-		e->id[i] = n->id;
+		e->id[i] = *number;
 	}
 }
 

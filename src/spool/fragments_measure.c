@@ -15,10 +15,11 @@ struct place {
 	uint32_t region;
 };
 
+/* A program may have millions of stacks, and so many sums. */
 struct sum {
-	struct mayfly_fragment f;
 	double held;
-	uint64_t last_page;
+	uint64_t bytes, pages, last_page;
+	uint32_t blocks; /* there are fewer than 2^32 in a live table */
 };
 
 /* The bytes of a stack in the current page. */
@@ -55,7 +56,7 @@ static void end_page(struct measure *m)
 
 		s->held +=
 		    (double)FRAGMENT_PAGE_BYTES * (double)m->share[i].bytes / (double)m->page_bytes;
-		s->f.pages += s->last_page != m->page;
+		s->pages += s->last_page != m->page;
 		s->last_page = m->page;
 	}
 	m->pages += m->shares != 0;
@@ -96,7 +97,7 @@ static void add_to_run(struct measure *m, uint64_t first, uint64_t last)
 static struct sum *sum_of_node(struct measure *m, uint32_t node)
 {
 	if (!m->sum_of[node]) {
-		if (!ARRAY_ADD(m->sum, m->sum_room, m->sums, (struct sum){.f.node = node})) {
+		if (!ARRAY_ADD(m->sum, m->sum_room, m->sums, (struct sum){0})) {
 			m->failed = true;
 			return NULL;
 		}
@@ -126,15 +127,15 @@ static void add_live_block(struct measure *m, const struct live_block *b)
 	at = (uint32_t)(sum - m->sum);
 	m->blocks++;
 	m->bytes += b->size;
-	sum->f.blocks++;
-	sum->f.bytes += b->size;
+	sum->blocks++;
+	sum->bytes += b->size;
 	add_to_run(m, first, last);
 	add_share(m, first, at, head < size ? head : size);
 	if (last == first)
 		return;
 	/* The pages between belong to this block alone. */
 	sum->held += (double)(last - first - 1) * FRAGMENT_PAGE_BYTES;
-	sum->f.pages += last - first - 1;
+	sum->pages += last - first - 1;
 	m->pages += last - first - 1;
 	add_share(m, last, at, end - (last << PAGE_SHIFT));
 }
@@ -176,22 +177,27 @@ static bool go_through(struct measure *m, const struct live_table *t)
 	return !m->failed;
 }
 
-static uint64_t wasted_bytes(const struct mayfly_fragment *f)
+static uint64_t held_bytes(const struct sum *s)
 {
-	return f->held_bytes > f->bytes ? f->held_bytes - f->bytes : 0;
+	return (uint64_t)(s->held + 0.5);
+}
+
+static uint64_t wasted_bytes(const struct sum *s)
+{
+	return held_bytes(s) > s->bytes ? held_bytes(s) - s->bytes : 0;
 }
 
 /* There are more than FRAGMENTS_MOST: what the last one wastes that is kept. Found bit by bit, which
  * costs less than to sort them. */
-static uint64_t least_waste(const uint64_t *waste, size_t count)
+static uint64_t least_waste(const struct measure *m)
 {
 	uint64_t least = 0;
 
 	for (uint64_t bit = (uint64_t)1 << 63; bit; bit >>= 1) {
 		size_t as_much = 0;
 
-		for (size_t i = 0; i < count; i++)
-			as_much += waste[i] >= (least | bit);
+		for (size_t i = 0; i < m->sums; i++)
+			as_much += wasted_bytes(&m->sum[i]) >= (least | bit);
 		if (as_much >= FRAGMENTS_MOST)
 			least |= bit;
 	}
@@ -199,35 +205,33 @@ static uint64_t least_waste(const uint64_t *waste, size_t count)
 }
 
 /* Keeps the stacks that waste most, and of those that waste the same the first. */
-static bool choose(struct fragments *f, struct measure *m)
+static bool choose(struct fragments *f, const struct measure *m)
 {
-	uint64_t *waste = malloc((m->sums + 1) * sizeof(*waste)), least = 0;
+	size_t most = m->sums < FRAGMENTS_MOST ? m->sums : FRAGMENTS_MOST;
 	size_t equal = m->sums; /* how many of the least are kept */
+	uint64_t least = 0;
 
-	f->entry = malloc((m->sums + 1) * sizeof(*f->entry));
-	if (!waste || !f->entry) {
-		free(waste);
+	f->entry = malloc((most + 1) * sizeof(*f->entry));
+	if (!f->entry)
 		return false;
-	}
-	for (size_t i = 0; i < m->sums; i++) {
-		m->sum[i].f.held_bytes = (uint64_t)(m->sum[i].held + 0.5);
-		waste[i] = wasted_bytes(&m->sum[i].f);
-	}
 	if (m->sums > FRAGMENTS_MOST) {
-		least = least_waste(waste, m->sums);
+		least = least_waste(m);
 		equal = FRAGMENTS_MOST;
 		for (size_t i = 0; i < m->sums; i++)
-			equal -= waste[i] > least;
+			equal -= wasted_bytes(&m->sum[i]) > least;
 	}
 	for (size_t node = 0; node < m->nodes; node++) {
-		uint32_t at = m->sum_of[node];
+		const struct sum *s = m->sum_of[node] ? &m->sum[m->sum_of[node] - 1] : NULL;
 
-		if (!at || waste[at - 1] < least || (waste[at - 1] == least && !equal))
+		if (!s || wasted_bytes(s) < least || (wasted_bytes(s) == least && !equal))
 			continue;
-		equal -= waste[at - 1] == least;
-		f->entry[f->entries++] = m->sum[at - 1].f;
+		equal -= wasted_bytes(s) == least;
+		f->entry[f->entries++] = (struct mayfly_fragment){.node = (uint32_t)node,
+								  .blocks = s->blocks,
+								  .bytes = s->bytes,
+								  .pages = s->pages,
+								  .held_bytes = held_bytes(s)};
 	}
-	free(waste);
 	return true;
 }
 

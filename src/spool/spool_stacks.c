@@ -421,8 +421,8 @@ enum stack_result stack_change(struct spool_stacks *t, struct spool_stack *s, ui
 		top = &s->frame[s->depth++];
 		top->address = slot->address;
 		/* Most often the stack goes on as it did the last time. */
-		if (r->latest[parent].frame[0] == slot->frame)
-			top->node = r->latest[parent].node[0];
+		if (r->links[parent].frame == slot->frame)
+			top->node = r->links[parent].child;
 		else
 			top->node = recording_node(t->tables, parent, slot->frame);
 	}

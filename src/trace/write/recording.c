@@ -106,20 +106,8 @@ recording_slot(const struct recording *r, const struct recording_index *x, uint6
 /* Makes room for one more node; false when out of memory. */
 static bool grow_nodes(struct recording *r)
 {
-	struct recording_children *bigger;
-
-	r->failed |= r->nodes >= RECORDING_CROWDED;
-	if (r->failed || !items_room(r, &r->node, r->nodes, &r->node_size, sizeof(*r->node)))
-		return false;
-	if (r->latest_size >= r->node_size)
-		return true;
-	bigger = realloc(r->latest, r->node_size * sizeof(*bigger));
-	r->failed = !bigger;
-	if (!bigger)
-		return false;
-	r->latest = bigger;
-	r->latest_size = r->node_size;
-	return true;
+	return items_room(r, &r->node, r->nodes, &r->node_size, sizeof(*r->node)) &&
+	       items_room(r, &r->links, r->nodes, &r->links_size, sizeof(*r->links));
 }
 
 struct recording *recording_new(void)
@@ -141,7 +129,7 @@ struct recording *recording_new(void)
 		return NULL;
 	}
 	r->node[0] = (struct mayfly_node){RECORDING_NONE, RECORDING_NONE};
-	memset(&r->latest[0], 0xff, sizeof(*r->latest));
+	r->links[0] = (struct recording_links){.frame = RECORDING_NONE};
 	r->nodes = 1;
 	return r;
 }
@@ -160,7 +148,7 @@ void recording_free(struct recording *r)
 	free(r->string_start);
 	free(r->string_index.slot);
 	free(r->node_hash);
-	free(r->latest);
+	free(r->links);
 	free(r->frame_index.slot);
 	free(r->track_type);
 	free(r->track_type_index.slot);
@@ -334,66 +322,87 @@ static bool grow_edges(struct recording *r)
 	return true;
 }
 
-static bool is_full(const struct recording_children *c)
+/* The end of a node's list of children. */
+struct list_end {
+	uint32_t last, before; /* 0: none */
+	unsigned count;
+};
+
+/* Puts a child in front of the list. The last one goes when there would be too many. */
+static void put_first(struct recording *r, uint32_t parent, const struct list_end *end,
+		      uint32_t node)
 {
-	return c->frame[RECORDING_LATEST - 1] != RECORDING_NONE;
+	struct recording_links *l = &r->links[parent];
+
+	r->links[node].next = end->count ? l->child : 0;
+	if (end->count == RECORDING_LATEST)
+		r->links[end->before].next = RECORDING_MORE;
+	l->frame = r->node[node].frame;
+	l->child = node;
 }
 
-static void remember_child(struct recording_children *latest, uint32_t frame, uint32_t node)
+static void put_edges_of_list(struct recording *r, uint32_t parent)
 {
-	uint32_t crowded = is_full(latest) ? RECORDING_CROWDED : 0;
+	uint32_t node = r->links[parent].child;
 
-	for (unsigned i = RECORDING_LATEST - 1; i; i--) {
-		latest->frame[i] = latest->frame[i - 1];
-		latest->node[i] = latest->node[i - 1];
-	}
-	latest->frame[0] = frame;
-	latest->node[0] = node;
-	latest->node[RECORDING_LATEST - 1] |= crowded;
+	for (unsigned i = 0; i < RECORDING_LATEST; i++, node = r->links[node].next)
+		put_edge(r, parent, r->node[node].frame, node);
 }
 
-static uint32_t add_child(struct recording *r, uint32_t parent, uint32_t frame, bool crowded)
+static uint32_t add_child(struct recording *r, uint32_t parent, const struct list_end *end,
+			  uint32_t frame)
 {
 	const uint32_t node = (uint32_t)r->nodes;
-	struct recording_children *latest;
 
 	if (!grow_nodes(r) || !grow_edges(r))
 		return 0;
-	latest = &r->latest[parent];
-	if (is_full(latest)) {
-		for (unsigned i = 0; i < RECORDING_LATEST && !crowded; i++)
-			put_edge(r, parent, latest->frame[i], latest->node[i]);
+	r->node[node] = (struct mayfly_node){parent, frame};
+	r->links[node] = (struct recording_links){.frame = RECORDING_NONE};
+	if (end->count == RECORDING_LATEST) {
+		if (r->links[end->last].next != RECORDING_MORE)
+			put_edges_of_list(r, parent);
 		put_edge(r, parent, frame, node);
 	}
-	r->node[node].parent = parent;
-	r->node[node].frame = frame;
-	memset(&r->latest[node], 0xff, sizeof(*r->latest));
-	remember_child(latest, frame, node);
+	put_first(r, parent, end, node);
 	r->nodes++;
 	return node;
 }
 
-/* The nodes of a stack were mostly made one after the other, and the next frame is mostly one of
- * the children that the node was found with last. Those are tried first, which costs far fewer
- * cache misses. Most nodes have no other children, and so are not in the hash table at all. */
+/* The nodes of a stack were mostly made one after the other, and the next frame is mostly that of
+ * the child that the node was found with last. That is tried first, which costs far fewer cache
+ * misses. Most nodes have few children, and so are not in the hash table at all. */
 uint32_t recording_node(struct recording *r, uint32_t parent, uint32_t frame)
 {
-	struct recording_children *latest = &r->latest[parent];
-	const bool crowded =
-	    is_full(latest) && latest->node[RECORDING_LATEST - 1] & RECORDING_CROWDED;
+	struct recording_links *l = &r->links[parent];
+	struct list_end end = {0};
+	const struct recording_edge *edge;
 
-	for (unsigned i = 0; i < RECORDING_LATEST; i++)
-		if (latest->frame[i] == frame)
-			return latest->node[i] & ~RECORDING_CROWDED;
-	if (crowded) {
-		const struct recording_edge *edge = find_edge(r, parent, frame);
+	if (l->frame == frame)
+		return l->child;
+	if (l->frame == RECORDING_NONE)
+		return add_child(r, parent, &end, frame);
+	end.last = l->child;
+	for (end.count = 1;; end.count++) {
+		uint32_t node = r->links[end.last].next;
 
-		if (edge->node) {
-			remember_child(latest, frame, edge->node);
-			return edge->node;
+		if (!node || node == RECORDING_MORE)
+			break;
+		if (r->node[node].frame == frame) {
+			r->links[end.last].next = r->links[node].next;
+			end.count = 1;
+			put_first(r, parent, &end, node);
+			return node;
 		}
+		end.before = end.last;
+		end.last = node;
 	}
-	return add_child(r, parent, frame, crowded);
+	if (r->links[end.last].next != RECORDING_MORE)
+		return add_child(r, parent, &end, frame);
+	edge = find_edge(r, parent, frame);
+	if (!edge->node)
+		return add_child(r, parent, &end, frame);
+	put_first(r, parent, &end, edge->node);
+	return edge->node;
 }
 
 uint32_t recording_module(struct recording *r, const struct recording_module *m)

@@ -50,12 +50,13 @@ struct recording_edge {
 	uint32_t parent, frame, node;
 };
 
-/* The children of a node that were found last, the latest first; frame RECORDING_NONE: none. A node
- * that has others beside them is crowded, which a bit of the last one's number says. */
-#define RECORDING_LATEST  4
-#define RECORDING_CROWDED 0x80000000u
-struct recording_children {
-	uint32_t frame[RECORDING_LATEST], node[RECORDING_LATEST];
+/* How most children are found: those of a node that were found last are a list, the latest first, of up
+ * to RECORDING_LATEST. A node that has others beside them is crowded. */
+#define RECORDING_LATEST 4
+#define RECORDING_MORE	 UINT32_MAX
+struct recording_links {
+	uint32_t frame, child; /* the first of its children's list; frame RECORDING_NONE: none */
+	uint32_t next; /* in its parent's list; 0: none, RECORDING_MORE: none, and it is crowded */
 };
 
 /* What track events of a type have: see struct mayfly_track_type. */
@@ -115,8 +116,8 @@ struct recording {
 	size_t module_size, thread_size, frame_size, location_size, node_size;
 	/* Private to recording.c. */
 	struct recording_edge *node_hash;
-	struct recording_children *latest; /* of each node */
-	size_t latest_size;
+	struct recording_links *links; /* of each node */
+	size_t links_size;
 	size_t node_hash_size, edges;
 	size_t track_type_size, label_set_size, label_size;
 	struct recording_index string_index, frame_index, track_type_index, label_set_index;

@@ -98,8 +98,8 @@ static void put_inherited(struct sums_columns *c, const struct sums_entry *e, ui
 
 static void put_sums_entry(struct sums_columns *c, const struct sums_entry *e)
 {
-	const struct mayfly_node *node = &c->tables->node[e->node];
-	struct recent_sizes *r = &c->recent[e->node ? (size_t)node->frame + 1 : 0];
+	struct recent_sizes *r =
+	    &c->recent[e->node ? (size_t)c->tables->node_frame[e->node] + 1 : 0];
 	uint64_t size, expected;
 
 	put_node(c, e->node);

@@ -7,8 +7,7 @@
 #include "trace/sums_build.h"
 
 struct sums_tables {
-	const struct mayfly_node *node;
-	const uint32_t *chain_end;
+	const uint32_t *node_frame, *chain_end;
 	size_t chains, frames;
 };
 

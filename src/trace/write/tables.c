@@ -37,12 +37,11 @@ bool tables_begin(struct table_writer *w, const struct recording *r)
 	memset(w, 0, sizeof(*w));
 	w->r = r;
 	w->next_string = 1;
-	if (!tables_reserve(w, &w->node, &w->node_room, 1, sizeof(*w->node), 0) ||
+	if (!tables_reserve(w, &w->node_frame, &w->node_room, 1, sizeof(*w->node_frame), 0) ||
 	    !tables_reserve(w, &w->depth, &w->depth_room, 1, sizeof(*w->depth), 0) ||
 	    !tables_reserve(w, &w->node_number, &w->node_number_room, 1, sizeof(*w->node_number),
 			    0xff))
 		return false;
-	w->node[0] = (struct mayfly_node){UINT32_MAX, UINT32_MAX};
 	w->node_number[0] = 0;
 	w->nodes = w->nodes_written = 1;
 	return true;
@@ -56,9 +55,10 @@ void tables_free(struct table_writer *w)
 	free(w->frame_number);
 	free(w->frame_order);
 	free(w->node_number);
-	free(w->node);
+	free(w->node_frame);
 	free(w->depth);
 	free(w->chain_end);
+	free(w->chain_parent);
 	free(w->successors);
 	free(w->entry);
 	memset(w, 0, sizeof(*w));
@@ -324,10 +324,12 @@ static bool append_chain(struct table_writer *w, uint32_t node, size_t length, u
 		tables_fail(w, MAYFLY_E_RANGE);
 		return false;
 	}
-	if (!tables_reserve(w, &w->node, &w->node_room, end, sizeof(*w->node), 0) ||
+	if (!tables_reserve(w, &w->node_frame, &w->node_room, end, sizeof(*w->node_frame), 0) ||
 	    !tables_reserve(w, &w->depth, &w->depth_room, end, sizeof(*w->depth), 0) ||
 	    !tables_reserve(w, &w->chain_end, &w->chain_room, w->chains + 1, sizeof(*w->chain_end),
-			    0))
+			    0) ||
+	    !tables_reserve(w, &w->chain_parent, &w->parent_room, w->chains - w->chains_written,
+			    sizeof(*w->chain_parent), 0))
 		return false;
 	for (size_t i = length; i--; node = w->r->node[node].parent) {
 		uint32_t number = (uint32_t)(first + i);
@@ -335,12 +337,12 @@ static bool append_chain(struct table_writer *w, uint32_t node, size_t length, u
 		if (!need_frame(w, w->r->node[node].frame))
 			return false;
 		/* The frame is the tables' until its group is written. */
-		w->node[number] =
-		    (struct mayfly_node){i ? number - 1 : parent, w->r->node[node].frame};
+		w->node_frame[number] = w->r->node[node].frame;
 		w->depth[number] = (uint16_t)(w->depth[parent] + i + 1);
 		w->node_number[node] = number;
 	}
 	w->nodes = end;
+	w->chain_parent[w->chains - w->chains_written] = parent;
 	w->chain_end[w->chains++] = (uint32_t)(end - 1);
 	return true;
 }
@@ -400,22 +402,23 @@ struct node_columns {
 	size_t count, misses, besides;
 };
 
-static void add_tree_node(struct table_writer *w, struct node_columns *c, struct mayfly_node *n)
+static void add_tree_node(struct table_writer *w, struct node_columns *c, size_t node,
+			  size_t parent)
 {
-	uint32_t *first, front;
+	uint32_t frame = w->frame_number[w->node_frame[node]], *first, front;
 
-	n->frame = w->frame_number[n->frame];
-	first = &w->successors[n->parent ? w->node[n->parent].frame + 1 : 0];
+	w->node_frame[node] = frame;
+	first = &w->successors[parent ? w->node_frame[parent] + 1 : 0];
 	front = *first ? w->entry[*first - 1].frame + 1 : 0;
-	c->rank[c->count] = find_successor(w, first, n->frame);
+	c->rank[c->count] = find_successor(w, first, frame);
 	if (c->rank[c->count++])
 		return;
 	/* The frames that follow one call are mostly in one function, so their numbers are close.
 	 * */
 	if (front)
-		c->beside[c->besides++] = varint_zigzag((int64_t)n->frame - (front - 1));
+		c->beside[c->besides++] = varint_zigzag((int64_t)frame - (front - 1));
 	else
-		c->missed[c->misses++] = n->frame;
+		c->missed[c->misses++] = frame;
 }
 
 static void write_tree(struct batch *b)
@@ -437,12 +440,13 @@ static void write_tree(struct batch *b)
 	for (size_t i = 0; !w->error && i < chains; i++) {
 		size_t end = (size_t)w->chain_end[w->chains_written + i] + 1;
 
-		parent[i] = start - 1 - w->node[start].parent;
+		parent[i] = start - 1 - w->chain_parent[i];
 		length[i] = end - start - 1;
+		add_tree_node(w, &c, start, w->chain_parent[i]);
+		for (size_t node = start + 1; node < end; node++)
+			add_tree_node(w, &c, node, node - 1);
 		start = end;
 	}
-	for (size_t i = w->nodes_written; !w->error && i < w->nodes; i++)
-		add_tree_node(w, &c, &w->node[i]);
 	tree.column[3].count = c.misses;
 	tree.column[4].count = c.besides;
 	bytes_put_u(&tree.head, count);

@@ -49,11 +49,12 @@ struct table_writer {
 
 	uint32_t *node_number; /* tables -> file, likewise */
 	size_t node_number_room;
-	struct mayfly_node *node; /* in the file's order and with its numbers */
+	uint32_t *node_frame; /* in the file's order; once written, with its numbers */
 	uint16_t *depth;
 	size_t nodes, nodes_written, node_room, depth_room; /* nodes: the root included */
 	uint32_t *chain_end;
-	size_t chains, chains_written, chain_room;
+	uint32_t *chain_parent; /* of those that are not written */
+	size_t chains, chains_written, chain_room, parent_room;
 
 	/* Which frames followed the root (place 0) and each frame (place 1 + its number). */
 	uint32_t *successors; /* entry + 1 of the first, 0 none */

@@ -301,8 +301,8 @@ static struct index_entry *new_index_entry(struct trace_writer *w)
 static void write_sums_chunk(struct trace_writer *w)
 {
 	struct sums_build *const part[2] = {&w->span.before, &w->span.after};
-	const struct sums_tables tables = {w->tables.node, w->tables.chain_end, w->tables.chains,
-					   w->tables.frames};
+	const struct sums_tables tables = {w->tables.node_frame, w->tables.chain_end,
+					   w->tables.chains, w->tables.frames};
 
 	w->span_events = 0;
 	if (!w->error && !sums_write(part, &tables, w->columns, &w->out))
@@ -353,7 +353,7 @@ static void write_event_chunk(struct trace_writer *w)
 	    .chain_end = w->tables.chain_end,
 	    .chains = w->tables.chains,
 	    .first_chain = w->first_chain,
-	    .node = w->tables.node,
+	    .node_frame = w->tables.node_frame,
 	    .nodes = w->tables.nodes - 1,
 	    .threads = (uint32_t)w->tables.threads,
 	    .frames = (uint32_t)w->tables.frames,
