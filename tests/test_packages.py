@@ -8,7 +8,7 @@ import subprocess
 
 from harness import Folder, SOURCE, Skip, case, cases, check, environment, main, need, program, run, same
 
-PACKAGES = ["mayfly", "libmayfly-memprof0", "libmayfly-trace0", "libmayfly-dev", "mayfly-doc"]
+PACKAGES = ["mayfly", "libmayfly-memprof0", "libmayfly-trace0", "libmayfly-dev", "mayfly-doc", "python3-mayfly"]
 # The maintainer's address is for whoever uploads the packages.
 NOT_YET = ("bogus-mail-host", "bogus-mail-host-in-debian-changelog", "initial-upload-closes-no-bugs")
 
@@ -46,13 +46,14 @@ def packages():
     check(names >= set(PACKAGES), "packages", names)
 
 
-@cases(["demo", "attach"])
+@cases(["demo", "attach", "python"])
 def tests_of_the_installed_package(name):
     """debian/tests, which autopkgtest runs."""
     _, root = built()
     with Folder() as here:
         done = run([os.path.join(SOURCE, "debian", "tests", name)],
                    env=environment(AUTOPKGTEST_TMP=here.path,
+                                   PYTHONPATH=os.path.join(root, "usr", "lib", "python3", "dist-packages"),
                                    PATH=os.path.join(root, "usr", "bin") + ":" + os.environ["PATH"]))
         if b"the kernel does not allow" in done.err or b"ptrace_scope" in done.err:
             raise Skip("no process may be traced here")
