@@ -264,7 +264,7 @@ INFO = {  # id: name, kind
     58: ("grouped", "u"), 60: ("missed_frees", "u"), 62: ("memtrace_version", "u"),
     64: ("memtrace_domain", "u"), 66: ("host", "t"), 68: ("runtime_parameters", "t"),
     70: ("context", "t"), 72: ("title", "t"), 74: ("processes", "u"),
-    76: ("entry", "t"),
+    76: ("entry", "t"), 78: ("python_end_ns", "s"),
 }
 
 
@@ -1044,6 +1044,8 @@ class Trace:
                 **{key: self.picture[key] for key in ("time_ns", "stopped_ns", "bytes", "blocks")},
                 "how": ["copy", "stopped", "running"][self.picture["how"]], "recorded_blocks": len(self.picture["held"]),
                 "holders": len(self.picture["holders"]), "types": len(self.picture["types"])}
+        if i["python_end_ns"]:
+            facts["python_end_ns"] = i["python_end_ns"]
         if i["title"]:
             facts["title"] = text(i["title"])
         if i["snapshot_ns"]:

@@ -169,6 +169,9 @@ struct mayfly_info {
 	const char *context;
 	/* What the process called itself last, as ps shows it, where that is not its argv; else "". */
 	const char *title;
+	/* When Python's interpreter began to end. It then frees what the program had kept: for LEAKED, blocks
+	 * of stacks with interpreted frames are never freed after that. 0: it did not, or nobody saw it. */
+	int64_t python_end_ns;
 	/* The module whose function the console script of Python calls that the process ran; else "". */
 	const char *entry;
 	size_t bad_chunks; /* mayfly_trace_bad_chunk() */
@@ -388,6 +391,8 @@ enum mayfly_event_kind {
 #define MAYFLY_FLAG_TEMPORARY 2u /* FREE: by the allocating thread before its next allocation */
 #define MAYFLY_FLAG_INHERITED 4u /* ALLOC: by the parent, before the fork; time 0: the fork */
 #define MAYFLY_FLAG_THINNED   8u /* ALLOC: kept by chance when the trace was thinned */
+/* FREE: after Python's interpreter began to end */
+#define MAYFLY_FLAG_ENDING 16u
 /* ALLOC, in OCaml's heaps: the size has no header, as of the memory that a Bigarray holds */
 #define MAYFLY_FLAG_NO_HEADER 128u
 /* ALLOC: enum mayfly_heap, in three bits */

@@ -21,6 +21,9 @@ _Atomic uint32_t agent_state;
 struct spool_header *spool_header;
 bool agent_exact;
 bool agent_use_tsc;
+static const uintptr_t not_ending;
+const volatile uintptr_t *agent_ending_word = &not_ending;
+_Atomic bool agent_ending_noted;
 uint64_t agent_map_least = AGENT_MAP_EVENTS_OFF;
 _Atomic uint32_t agent_sandboxed;
 volatile uint32_t *agent_same_process;
@@ -34,6 +37,12 @@ struct agent_config agent_config = {
 uint64_t agent_ticks(void)
 {
 	return LIKELY(agent_use_tsc) ? cpu_ticks() : agent_clock_ns(CLOCK_MONOTONIC);
+}
+
+void agent_ends(void)
+{
+	if (!atomic_exchange(&agent_ending_noted, true))
+		atomic_store(&spool_header->ending_ticks, agent_ticks());
 }
 
 static bool take_lock(struct agent_lock *lock)

@@ -131,6 +131,12 @@ HIDDEN extern struct spool_header *spool_header; /* of the spool; NULL: there is
 /* Every allocation and free is recorded, by address (SPOOL_EXACT). Set at the start, for good. */
 HIDDEN extern bool agent_exact;
 
+/* A word of an interpreter's that is not 0 from when it begins to end: it then frees what the program has kept,
+ * and records of frees say so. agent_ends() notes when. */
+HIDDEN extern const volatile uintptr_t *agent_ending_word;
+HIDDEN extern _Atomic bool agent_ending_noted;
+COLD void agent_ends(void);
+
 /* The bytes from which on changes of mappings are recorded. Set at the start. */
 HIDDEN extern uint64_t agent_map_least;
 

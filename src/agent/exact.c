@@ -91,6 +91,10 @@ static inline void put_release(struct writer *w, uint64_t ticks, const void *blo
 	uint32_t first;
 
 	w->at = put_exact_start(w, ticks, block, &first);
+	if (UNLIKELY(*agent_ending_word)) {
+		agent_ends();
+		flags |= SPOOL_RELEASE_ENDING;
+	}
 	*start = (uint8_t)(first | SPOOL_EXACT_RELEASE | flags << SPOOL_EXACT_LAST_SHIFT);
 	spool_check_clock(w, ticks);
 	spool_commit(w);

@@ -32,6 +32,10 @@ static void write_free(const struct live_block *b, uint64_t ticks, uint32_t flag
 	}
 	if (b->thread == self.number && b->position == sampler_position(&self.sampler))
 		flags |= SPOOL_FLAG_TEMPORARY;
+	if (*agent_ending_word) {
+		agent_ends();
+		flags |= SPOOL_FLAG_ENDING;
+	}
 	records_free(w, ticks, b->id, flags);
 }
 

@@ -76,6 +76,8 @@ static void put_what(struct json *j, const struct mayfly_info *i)
 	json_text(j, "mayfly_version", i->version);
 	put_command(j, i);
 	json_text(j, "program", i->program);
+	if (i->python_end_ns)
+		json_integer(j, "python_end_ns", i->python_end_ns);
 	if (*i->title)
 		json_text(j, "title", i->title);
 	json_unsigned(j, "pid", i->pid);

@@ -12,10 +12,11 @@
 
 /*
  * These functions call no code of the program, except for the constructors of shared libraries,
- * and those allocate only once. (Constructors of the executable itself are called by libc.)
+ * and those allocate only once. (Constructors of the executable itself are called by libc.) CPython's call what
+ * modules do when they are imported, which is once, too.
  */
 const char suppressions_default[] =
-    "# What libc, the dynamic loader and the C++ library keep until a program ends.\n"
+    "# What libc, the dynamic loader, the C++ library and CPython keep until a program ends.\n"
     "\n"
     "# buffers of stdio\n"
     "leak:^_IO_file_doallocate$\n"
@@ -79,7 +80,13 @@ const char suppressions_default[] =
     "# 71 KiB for exceptions, by a function without a name\n"
     "leak:^_dl_init$\n"
     "leak:^_GLOBAL__sub_I_eh_alloc.cc$\n"
-    "leak:eh_alloc.cc$\n";
+    "leak:eh_alloc.cc$\n"
+    "\n"
+    "# what CPython keeps of its own start, and modules that are imported, with what they hold "
+    "from\n"
+    "# then on (--no-default-suppressions shows it)\n"
+    "leak:^Py_InitializeFromConfig$\n"
+    "leak:^_find_and_load$\n";
 
 /* ---- patterns ---- */
 

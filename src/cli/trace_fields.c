@@ -159,6 +159,18 @@ void print_bypass(const struct output *o, const struct mayfly_trace *trace)
 	print_caveat(o, trace, CAVEAT_NOTE);
 }
 
+void print_python_end(const struct output *o, const struct mayfly_info *info)
+{
+	char text[64];
+
+	if (info->python_end_ns && !info->snapshot_ns)
+		print_wrapped(
+		    o, STYLE_DIM, 2,
+		    "  Python: what its interpreter freed after it began to end (%s) counts as "
+		    "never freed",
+		    text_duration(text, sizeof(text), (double)info->python_end_ns));
+}
+
 void print_absent(const struct output *o, const struct mayfly_info *info)
 {
 	char text[CAVEAT_BYTES];

@@ -22,6 +22,8 @@ void print_track_fields(const struct output *o, const struct mayfly_trace *trace
 void print_absent(const struct output *o, const struct mayfly_info *info);
 /* Frees that were not seen, and the remark of whoever wrote the trace. */
 void print_bypass(const struct output *o, const struct mayfly_trace *trace);
+/* When blocks of Python count as never freed; nothing where its interpreter has not ended. */
+void print_python_end(const struct output *o, const struct mayfly_info *info);
 /* These, and everything else that lowers the quality of the trace. */
 void print_notes(const struct output *o, const struct mayfly_trace *trace);
 /* What the trace cannot show, and what to do. */

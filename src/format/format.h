@@ -297,7 +297,8 @@ enum residency_moment { RESIDENCY_PEAK = 0, RESIDENCY_END = 1, RESIDENCY_MOMENTS
 	X(CONTEXT, 70, context)                                                                    \
 	X(TITLE, 72, title)                                                                        \
 	X(PROCESSES, 74, processes)                                                                \
-	X(ENTRY, 76, entry)
+	X(ENTRY, 76, entry)                                                                        \
+	X(PYTHON_END, 78, python_end_ns)
 
 enum trace_field {
 #define TRACE_FIELD(name, id, member) FIELD_##name = id,

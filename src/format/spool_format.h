@@ -212,6 +212,9 @@ struct spool_header {
 	_Alignas(64) _Atomic uint32_t heaps_read;
 	_Atomic uint32_t
 	    last_heap; /* (a) enum spool_last_heap: of the picture at the program's exit */
+	/* (a) when Python's interpreter began to end (Py_FinalizeEx), so that it frees what the program
+	 * has kept; 0: it has not */
+	_Atomic uint64_t ending_ticks;
 };
 
 enum spool_last_heap {
@@ -443,6 +446,8 @@ static inline uint32_t spool_alloc_flags(uint32_t word)
 #define SPOOL_FLAG_REALLOC   1u /* SAMPLE, FREE: part of a realloc of a sampled block */
 #define SPOOL_FLAG_TEMPORARY 2u /* FREE: by the allocating thread, with no allocation between */
 #define SPOOL_FLAG_UNDO	     4u /* ALLOC: the realloc before it failed */
+#define SPOOL_FLAG_ENDING    8u /* FREE: when the interpreter had begun to end */
+#define SPOOL_RELEASE_ENDING 2u /* RELEASE: likewise */
 
 /* SAMPLE, bits 4-6 of the flags. OCaml's samples have the interval ocaml_interval_log2
  * of the header, and hits of a Bernoulli trial on each word. */

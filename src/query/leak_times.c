@@ -31,6 +31,16 @@ static void take_leak(void *context, uint64_t number, const struct cursor_block 
 	}
 }
 
+static bool take_kept(void *context, const struct cursor_batch *b, size_t event, size_t freed)
+{
+	struct leak_times_run *r = context;
+
+	(void)event;
+	if (query_was_kept(&r->s, b, freed))
+		take_leak(r, b->e.freed[freed], &b->freed[freed]);
+	return true;
+}
+
 static void fill_growth(struct leak_time *row, const int64_t *time_ns)
 {
 	const size_t half = LEAK_TIMES_POINTS / 2 - 1, quarter = LEAK_TIMES_POINTS * 3 / 4 - 1;
@@ -44,7 +54,7 @@ static void fill_growth(struct leak_time *row, const int64_t *time_ns)
 
 static void fill_leak_times(struct leak_times_run *r, const struct mayfly_series *series)
 {
-	const struct event_pass pass = {.context = r, .live = take_leak};
+	const struct event_pass pass = {.context = r, .freed = take_kept, .live = take_leak};
 	struct leak_times *a = r->a;
 
 	a->rows = r->s.shown.rows;

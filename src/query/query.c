@@ -97,7 +97,8 @@ bool query_choose(struct query_state *s, const struct mayfly_trace *trace,
 				  : s->info->interval_bytes;
 	query_text(s, ""); /* is number 0 */
 	return !s->error && query_filter_nodes(s) && query_filter_threads(s) &&
-	       query_prepare_threads(s) && query_prepare_labels(s) && query_prepare_picture(s);
+	       query_prepare_threads(s) && query_prepare_labels(s) && query_prepare_picture(s) &&
+	       query_prepare_ending(s);
 }
 
 bool query_begin(struct query_state *s, const struct mayfly_trace *trace,

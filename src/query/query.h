@@ -244,6 +244,9 @@ struct query_state {
 	uint8_t *holder_kept, *type_kept;
 	size_t held; /* in picture->held: the block that counts now */
 
+	/* By node, if query_ends_early(): its stack has interpreted frames; else NULL. */
+	uint8_t *interpreted;
+
 	/* By thread -> number of its row; by row -> its first thread. */
 	uint32_t *thread_row, *row_thread;
 	size_t thread_rows;
@@ -342,6 +345,14 @@ static inline void query_sum_clear(const struct query_state *s, struct sums *sum
 	else
 		sums->tally[i] = (struct tally){0};
 }
+
+/* ---- query_ending.c ---- */
+
+/* Are blocks that Python's interpreter frees at its end never freed, for this question? */
+bool query_ends_early(const struct query_state *s);
+bool query_prepare_ending(struct query_state *s);
+/* Whether this freed block of the batch is such a one. */
+bool query_was_kept(const struct query_state *s, const struct cursor_batch *b, size_t freed);
 
 /* ---- query.c ---- */
 

@@ -382,6 +382,8 @@ static bool sums_take_free(struct gather *g, const struct cursor_batch *b, size_
 	    q->metric == MAYFLY_LIVE || q->metric == MAYFLY_PEAK ? moments_of(g, number, true) : 1;
 	struct fate fate;
 
+	if (query_was_kept(g->s, b, freed))
+		return g->at_once || add_forever(g, number, block, moments);
 	counts = counts && moments;
 	if ((!counts && !back) || block->node == NONE || !is_kept(g, block) ||
 	    (g->gates == 1 && number >= g->gate[0].samples))
@@ -550,7 +552,7 @@ bool query_asks_for_blocks(const struct query_state *s)
 		return true;
 	return !query_by_node(q) || s->picture || q->heaps || q->min_size > 0 ||
 	       q->max_size < UINT64_MAX || query_asks_fate(s) || q->thread.matches ||
-	       q->label.matches;
+	       q->label.matches || query_ends_early(s);
 }
 
 static bool has_window(const struct mayfly_query *q)

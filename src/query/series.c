@@ -170,7 +170,7 @@ static bool series_take_free(void *context, const struct cursor_batch *batch, si
 	size_t born;
 
 	advance(r, batch, event);
-	if (!query_keeps(r->s, b))
+	if (!query_keeps(r->s, b) || query_was_kept(r->s, batch, freed))
 		return true;
 	slot = query_slot(r->s, b, fate);
 	if (!r->fates) {

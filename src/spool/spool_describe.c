@@ -2,6 +2,7 @@
 /* What a spool's header says of the recording: see spool_describe.h. */
 #include "spool/spool_describe.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -214,6 +215,19 @@ static void describe_title(const struct spool_source *source, const struct spool
 	r->title = recording_string(r, title, bytes);
 }
 
+/* In a spool of an earlier version other texts of the header are there, of which the note is the first. */
+static void describe_ending(const struct spool_header *mapped, struct tick_clock *clock,
+			    struct mayfly_info *info)
+{
+	uint64_t ticks = atomic_load(&mapped->ending_ticks);
+
+	if (!ticks || mapped->note_offset <= offsetof(struct spool_header, ending_ticks))
+		return;
+	info->python_end_ns = tick_clock_ns(clock, ticks);
+	if (info->python_end_ns > info->duration_ns)
+		info->python_end_ns = info->duration_ns;
+}
+
 int spool_describe_end(const struct spool_source *source, const struct spool_header *mapped,
 		       struct tick_clock *clock, const struct spool_ending *ending,
 		       const struct spool_totals *totals, struct recording *tables)
@@ -256,6 +270,7 @@ int spool_describe_end(const struct spool_source *source, const struct spool_hea
 		describe_off(mapped, tables);
 	}
 	info->duration_ns = end > totals->last_ns ? end : totals->last_ns;
+	describe_ending(mapped, clock, info);
 	info->modules = tables->modules;
 	info->threads = tables->threads;
 	info->strings = tables->strings;

@@ -323,6 +323,11 @@ static void read_alloc_record(struct spool_stream *s, struct stream_writer *w, c
 }
 
 /* ALLOC or RELEASE. False: it has to wait for the records after it. */
+static uint8_t release_flags(uint8_t tag)
+{
+	return spool_release_flags(tag) & SPOOL_RELEASE_ENDING ? MAYFLY_FLAG_ENDING : 0;
+}
+
 static bool read_exact(struct spool_stream *s, struct stream_writer *w, uint8_t tag)
 {
 	const uint8_t *at = w->at + 1 + (1u << spool_time_width(tag));
@@ -352,7 +357,8 @@ static bool read_exact(struct spool_stream *s, struct stream_writer *w, uint8_t 
 	w->ticks = w->due;
 	w->turned = turned;
 	if (outcome == GONE)
-		add_waiting(s, w, SPOOL_UNTURN(turned), realloced ? MAYFLY_FLAG_REALLOC : 0)
+		add_waiting(s, w, SPOOL_UNTURN(turned),
+			    realloced ? MAYFLY_FLAG_REALLOC : release_flags(tag))
 		    ->release = true;
 	return true;
 }
@@ -431,7 +437,8 @@ static void read_free(struct spool_stream *s, struct stream_writer *w, struct va
 	stream_hand_free(s, stream_moment(s, w->ticks), live_at(&s->live, place),
 			 stream_this_thread(s, w),
 			 (flags & SPOOL_FLAG_REALLOC ? MAYFLY_FLAG_REALLOC : 0) |
-			     (flags & SPOOL_FLAG_TEMPORARY ? MAYFLY_FLAG_TEMPORARY : 0));
+			     (flags & SPOOL_FLAG_TEMPORARY ? MAYFLY_FLAG_TEMPORARY : 0) |
+			     (flags & SPOOL_FLAG_ENDING ? MAYFLY_FLAG_ENDING : 0));
 	live_remove(&s->live, place);
 }
 
@@ -807,7 +814,7 @@ static void run_exact(struct spool_stream *s, struct stream_writer *w, uint64_t 
 			s->truncated += stack_truncated(&w->stack);
 		}
 		if (e->release)
-			e->block.flags = 0;
+			e->block.flags = release_flags(tag);
 		e->block.hits = 0;
 		e->block.interval_log2 = 0;
 		e->ticks = ticks = due;

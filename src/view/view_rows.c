@@ -165,6 +165,8 @@ int view_leaks(struct request *r, struct json *j)
 		error = suppressions_account(&s, r->trace, &r->q.query);
 	if (!error)
 		json_suppressed(j, "suppressed", &s);
+	if (!error && r->info->python_end_ns && !r->info->snapshot_ns)
+		json_integer(j, "python_end_ns", r->info->python_end_ns);
 done:
 	suppressions_free(&s);
 	return error;

@@ -208,6 +208,11 @@ void check_print_text(const struct report *r, const struct limits *limits)
 {
 	for (size_t i = 0; i < limits->count; i++)
 		print_limit(r, &limits->item[i], limit_fails(limits, &limits->item[i]));
+	for (size_t i = 0; i < limits->count; i++)
+		if (limits->item[i].metric == LIMIT_LEAKED) {
+			print_python_end(&r->out, r->file.info);
+			break;
+		}
 	print_notes(&r->out, r->file.trace);
 	printf("%zu of %zu %s exceeded", limits_exceeded(limits), limits->count,
 	       limits->count == 1 ? "limit" : "limits");

@@ -113,7 +113,7 @@ static const struct option_row check_rows[] = {
     {"suppressions", .rare = true, .argument = "LIST", .words = OPTION_FILES,
      .help = "leave out leaks that this file matches, as 'mayfly leaks' does; may be repeated",
      OPTION_IN(take_suppressions, struct suppressions, struct check, suppressions)},
-    {"no-default-suppressions", .rare = true, .help = "do not leave out what libc keeps",
+    {"no-default-suppressions", .rare = true, .help = "do not leave out what libc and CPython keep",
      OPTION_FLAG(struct check, no_default)},
     OPTION_HEADING("How to show it:"),
     {"junit", .argument = "OUT", .words = OPTION_FILES,

@@ -46,7 +46,7 @@ static const struct option_row leaks_rows[] = {
      .help = "leave out stacks that a pattern of this file matches: lines of leak:PATTERN, as for "
 	     "LeakSanitizer; may be repeated",
      OPTION_IN(take_suppressions, struct suppressions, struct leaks, suppressions)},
-    {"no-default-suppressions", .rare = true, .help = "do not leave out what libc keeps",
+    {"no-default-suppressions", .rare = true, .help = "do not leave out what libc and CPython keep",
      OPTION_FLAG(struct leaks, no_default)},
     {"print-suppressions", .rare = true, .help = "print the list that is built in",
      OPTION_FLAG(struct leaks, print_list)},
@@ -96,6 +96,7 @@ static int print_leaks(struct leaks *l, const struct mayfly_result *result)
 	if (!report_show_answer(r, result, r->top, r->depth))
 		return cli_error("out of memory");
 	print_suppressed(l);
+	print_python_end(&r->out, r->file.info);
 	print_bypass(&r->out, r->file.trace);
 	report_print_legend(r);
 	return cli_finish();

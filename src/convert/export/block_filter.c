@@ -38,10 +38,14 @@ static int choose_nodes(struct block_filter *f)
 	q.focus = f->query->focus;
 	q.ignore = f->query->ignore;
 	q.show_from = f->query->show_from;
+	q.metric = f->query->metric;
 	if (query_choose(&s, f->trace, &q))
-		for (size_t i = 0; i < f->info->nodes; i++)
+		for (size_t i = 0; i < f->info->nodes; i++) {
 			if (!s.node_kept || s.node_kept[i])
 				rank_set_add(&f->nodes, i);
+			if (s.interpreted && s.interpreted[i])
+				rank_set_add(&f->kept, i);
+		}
 	query_end(&s);
 	return s.error;
 }
@@ -52,6 +56,7 @@ int block_filter_begin(struct block_filter *f, const struct mayfly_trace *trace,
 	*f =
 	    (struct block_filter){.trace = trace, .info = mayfly_trace_info(trace), .query = query};
 	if (!rank_set_begin(&f->nodes, f->info->nodes + 1) ||
+	    !rank_set_begin(&f->kept, f->info->nodes + 1) ||
 	    !rank_set_begin(&f->freed, f->info->samples + 1) ||
 	    !rank_set_begin(&f->threads, f->info->threads + 1) || !choose_labels(f))
 		return MAYFLY_E_MEMORY;
@@ -64,6 +69,7 @@ int block_filter_begin(struct block_filter *f, const struct mayfly_trace *trace,
 void block_filter_end(struct block_filter *f)
 {
 	rank_set_free(&f->nodes);
+	rank_set_free(&f->kept);
 	rank_set_free(&f->freed);
 	rank_set_free(&f->threads);
 	rank_set_free(&f->labels);
@@ -88,6 +94,13 @@ bool block_filter_keeps_lifetime(const struct block_filter *f, int64_t lifetime_
 	return lifetime_ns >= f->query->min_lifetime_ns && lifetime_ns <= f->query->max_lifetime_ns;
 }
 
+/* As query_was_kept(). */
+static bool was_kept(const struct block_filter *f, const struct mayfly_event *e)
+{
+	return e->flags & MAYFLY_FLAG_ENDING && e->node < f->info->nodes &&
+	       rank_set_has(&f->kept, e->node) && e->alloc_time_ns < f->info->python_end_ns;
+}
+
 struct filter_walk {
 	struct block_filter *f;
 	block_filter_take *take;
@@ -101,7 +114,7 @@ static int block_filter_take_event(void *context, const struct mayfly_event *e)
 
 	if (e->sample >= w->f->info->samples)
 		return 0;
-	if (e->kind == MAYFLY_FREE && !w->second) {
+	if (e->kind == MAYFLY_FREE && !w->second && !was_kept(w->f, e)) {
 		rank_set_add(&w->f->freed, e->sample);
 		return w->take(w->context, e, true);
 	}

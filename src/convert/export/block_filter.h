@@ -19,6 +19,7 @@ struct block_filter {
 	struct rank_set threads; /* threads that pass */
 	struct rank_set labels;	 /* sets of labels that pass */
 	struct rank_set freed;	 /* samples freed so far */
+	struct rank_set kept;	 /* nodes whose blocks Python's end does not free: query_ending.c */
 };
 
 /* 0 or a negative enum mayfly_error; call block_filter_end() in both cases. */
@@ -32,7 +33,7 @@ bool block_filter_keeps_lifetime(const struct block_filter *f, int64_t lifetime_
 
 /*
  * Calls take() once for each block: in a first pass, at their FREE, for blocks that are freed; in a
- * second pass, at their ALLOC, for all others. An error from take() ends the walk.
+ * second pass, at their ALLOC, for all others, and for those that LEAKED takes for never freed. An error from take() ends the walk.
  */
 typedef int block_filter_take(void *context, const struct mayfly_event *e, bool freed);
 int block_filter_walk(struct block_filter *f, block_filter_take *take, void *context);

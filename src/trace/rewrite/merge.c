@@ -388,6 +388,8 @@ static bool add_info(struct trace_merge *m, const struct mayfly_trace *trace)
 		all->ending = MAYFLY_END_UNKNOWN;
 		all->ending_code = 0;
 	}
+	if (!all->python_end_ns)
+		all->python_end_ns = info->python_end_ns;
 	if (all->start_real_ns > info->start_real_ns)
 		all->start_real_ns = info->start_real_ns;
 	if (all->interval_bytes < info->interval_bytes)

@@ -34,6 +34,8 @@ interface Leaks {
 	total: Estimate;
 	rows: Row[];
 	over_time: { times_ns: number[]; rows: LeakTime[] } | null;
+	/** What Python's interpreter freed from then on counts as never freed. */
+	python_end_ns?: number;
 	suppressed?: { suppressions: Suppression[] };
 }
 
@@ -197,6 +199,8 @@ function Listed(props: ViewProps & { value: Leaks }) {
 						? ` ${countText(growing.length)} of ${plural(leaks.length, "stack")} still grew at the end, by ${
 							bytesText(rate)} a second${growing.length > 1 ? " together" : ""}.`
 						: leaks.length > 0 && " None of these stacks still grew at the end.")}
+					{value.python_end_ns !== undefined && ` Python: what its interpreter freed after it began to end (${
+						durationText(value.python_end_ns)}) counts as never freed.`}
 				</p>
 				<SmallTable caption="Never freed" rows={leaks} columns={columnsOf(value, leaks)} none="No leaks"
 					dim={({ row }) => isNoise(row.self)} chooseTitle="Show its stack"
