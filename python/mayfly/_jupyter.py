@@ -47,12 +47,14 @@ class _Answer:
         return "\n".join([self._headline, ""] + ["%24s %5s  %s  %s" % line for line in self._lines()])
 
     def _repr_html_(self):
-        head = "".join("<th style='text-align:left'>%s</th>" % html.escape(word) for word in
-                       ("%s: %s" % (self._metric, size(self._rows.total.estimate)), "", "where", ""))
-        body = "".join("<tr>%s</tr>" % "".join(
-            "<td style='text-align:%s'>%s</td>" % (side, html.escape(word)) for side, word in
-            zip(("right", "right", "left", "left;font-family:monospace"), line)) for line in self._lines())
-        return "<p><b>%s</b></p><table><tr>%s</tr>%s</table>" % (html.escape(self._headline), head, body)
+        number, text = "text-align:right; white-space:nowrap", "text-align:left"
+        styles = (number, number, text, text + "; font-family:monospace; white-space:pre")
+        head = ("%s: %s" % (self._metric, size(self._rows.total.estimate)), "", "where", "")
+        lines = [("th", head), *(("td", line) for line in self._lines())]
+        table = "".join("<tr>%s</tr>" % "".join(
+            "<%s style='padding:0 0.5em; %s'>%s</%s>" % (tag, style, html.escape(word), tag)
+            for style, word in zip(styles, line)) for tag, line in lines)
+        return "<p><b>%s</b></p><table>%s</table>" % (html.escape(self._headline), table)
 
 
 def magic(line, cell):
