@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long every kind of question takes: of a trace of 10 M allocations, and of a sampled one. And to
-merge a thousand sampled traces."""
+"""How long every kind of question takes: of a trace of 10 M allocations, and of a sampled one. To merge a
+thousand sampled traces. And to record and report millions of distinct stacks, with heaptrack beside."""
 
+import glob
 import json
 import os
 import shutil
@@ -66,11 +67,11 @@ def duration(tools, trace, work):
     return facts["samples"], facts["duration_ns"]
 
 
-def ask(tools, command, name, rounds, work, progress):
+def ask(tools, command, name, rounds, work, progress, program=None):
     row = {"question": name, "wall_s": [], "cpu_s": [], "rss_bytes": 0, "foreign": []}
     for number in range(rounds):
         progress("queries: %s, round %d" % (name, number + 1))
-        run = measure.Process(tools.spawn, [tools.mayfly, *command], {}, measure.CPUS, work).finish()
+        run = measure.Process(tools.spawn, [program or tools.mayfly, *command], {}, measure.CPUS, work).finish()
         if run["status"]:
             return {"question": name, "missing": run["complaint"]}
         row["wall_s"].append(run["wall_s"])
@@ -101,6 +102,22 @@ def measure_merge(tools, rounds, quick, source, work, progress):
             "bytes": os.path.getsize(trace) * count, "rows": [row]}
 
 
+def measure_stacks(tools, rounds, quick, work, progress):
+    """A program whose every block has a stack of its own."""
+    stacks = 1 << (15 if quick else 21)
+    trace, other = os.path.join(work, "stacks.mayfly"), os.path.join(work, "stacks.ht")
+    program = [tools.program("bench_stacks"), str(stacks)]
+    rows = [ask(tools, ["record", "-x", "-o", trace, "--", *program], "mayfly record -x", rounds, work, progress),
+            ask(tools, ["report", trace], "mayfly report", rounds, work, progress)]
+    for path in glob.glob(other + "*"):
+        os.unlink(path)
+    if tools.heaptrack_print:
+        rows += [ask(tools, ["-o", other, *program], "heaptrack", 1, work, progress, "heaptrack"),
+                 ask(tools, glob.glob(other + "*"), "heaptrack_print", rounds, work, progress, tools.heaptrack_print)]
+    return {"title": "{:,} distinct stacks, every allocation".format(stacks), "samples": stacks,
+            "bytes": os.path.getsize(trace), "rows": rows}
+
+
 def measure_all(tools, rounds, quick, work, progress):
     if not tools.has_mayfly() or not shutil.which("clang-14"):
         return {"failed": "needs mayfly and clang-14"}
@@ -117,4 +134,5 @@ def measure_all(tools, rounds, quick, work, progress):
         result["traces"].append({"label": label, "samples": samples, "bytes": os.path.getsize(trace),
                                  "rows": rows})
     result["traces"].append(measure_merge(tools, rounds, quick, source, work, progress))
+    result["traces"].append(measure_stacks(tools, rounds, quick, work, progress))
     return result

@@ -346,8 +346,8 @@ def render_queries(part):
               "`mayfly report`, and `merge`, from the start of the process to its end; all processors"
               " may be used.", ""]
     for trace in data["traces"]:
-        lines += ["### clang, %s: %d blocks, %s" % (trace["label"], trace["samples"],
-                                                    size(trace["bytes"])), ""]
+        title = trace.get("title") or "clang, " + trace["label"]
+        lines += ["### %s: %d blocks, %s" % (title, trace["samples"], size(trace["bytes"])), ""]
         rows = [[row["question"], row["missing"], "", ""] if row.get("missing") else
                 [row["question"], spread(row["wall_s"], "%.3f s"), spread(row["cpu_s"], "%.3f s"),
                  size(row["rss_bytes"])] for row in trace["rows"]]

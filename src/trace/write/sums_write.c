@@ -46,9 +46,12 @@ struct sums_columns {
 	size_t chain, last_chain, last_node; /* of the part at hand */
 };
 
+/* Most are 0, as all are at first: what is not written to takes no memory. */
 static void put_value(struct sums_columns *c, unsigned column, uint64_t value)
 {
-	c->value[column][c->count[column]++] = value;
+	if (value)
+		c->value[column][c->count[column]] = value;
+	c->count[column]++;
 }
 
 /* Puts a node: mostly the end of a chain. */
