@@ -51,9 +51,9 @@
  * For rows that are stacks, nodes that print the same become one: a walk computes a hash of all
  * places from the root, and equal hashes (64 bits) are taken for equal stacks.
  *
- * A large trace has millions of nodes, so only bits are stored per node: sums are kept by chain,
- * and the state of a walk by depth. Time is linear in (nodes + places + events), except for sorting
- * rows by name.
+ * A large trace has millions of nodes, so bits and the frame are all that is stored per node: sums
+ * are kept by chain, and the state of a walk by depth. Time is linear in (nodes + places + events),
+ * except for sorting rows by name.
  */
 #ifndef MAYFLY_QUERY_H
 #define MAYFLY_QUERY_H
