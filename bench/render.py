@@ -5,6 +5,7 @@ import attach
 import codec
 import cpython
 import coverage
+import depth
 import estimators
 import eventlog
 import events
@@ -534,6 +535,10 @@ def render_processes(part):
     return processes.render(part, heading, table, spread, quiet)
 
 
+def render_depth(part):
+    return depth.render(part, heading, table, quiet)
+
+
 def render_cpython(part):
     return cpython.render(part, heading, table, spread, quiet)
 
@@ -563,7 +568,7 @@ PARTS = [("instructions", render_instructions), ("micro", render_micro), ("captu
          ("queries", render_queries), ("exports", render_exports),
          ("estimators", render_estimators), ("coverage", render_coverage), ("codec", render_codec),
          ("ocaml", render_ocaml), ("events", render_events), ("eventlog", render_eventlog),
-         ("tracks", render_tracks), ("processes", render_processes), ("cpython", render_cpython),
+         ("tracks", render_tracks), ("processes", render_processes), ("depth", render_depth), ("cpython", render_cpython),
          ("attach", render_attach), ("heap", render_heap), ("soak", render_soak), ("fleet", render_fleet), ("viewer", render_viewer)]
 
 
