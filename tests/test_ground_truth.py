@@ -13,7 +13,7 @@ import random
 import re
 import subprocess
 
-from harness import (AGENT, PYTHON, Folder, case, cases, check, environment, info, main, need,
+from harness import (AGENT, PYTHON, Folder, case, cases, check, environment, info, main, need, PROGRAMS,
                      program, record, report, run, same, sane)
 
 
@@ -189,6 +189,28 @@ def exact_stacks():
         same(len(by_thread["rows"]), 3, "threads")
         same(sum(row["self"]["bytes"]["estimate"] for row in by_thread["rows"]),
              by_thread["total"]["bytes"]["estimate"], "sum over threads")
+
+
+@case
+def deep_recursion():
+    """Each block and each stack's root are there, and each level costs the spool a few bytes."""
+    deep = os.path.join(PROGRAMS, "walk_deep")
+    with Folder() as here:
+        same(record([deep, "recursion", "20000"], here / "t.mayfly", "-x").code, 0, "status")
+        said = info(here / "t.mayfly")
+        same((said["samples"], said["frees"]), (20000, 20000), "blocks and frees")
+        same((said["truncated_stacks"], said["dropped_samples"]), (0, 0), "cut and lost stacks")
+        expected = sum(level % 64 + 1 for level in range(1, 20001))
+        rows = {row["function"]: row for row in
+                report(here / "t.mayfly", "--metric", "peak", "--sort", "total", "--all")["rows"]}
+        same(rows["recurse"]["self"]["bytes"]["estimate"], expected, "bytes of recurse()")
+        same(rows["main"]["total"]["bytes"]["estimate"], expected, "bytes below main()")
+        sizes = []
+        for levels in (20000, 60000):
+            same(run([deep, "recursion", str(levels)], env=environment(
+                LD_PRELOAD=AGENT, MAYFLY="interval=1,output=%s" % (here / "%d.spool" % levels))).code, 0, "status")
+            sizes.append(os.stat(here / "%d.spool" % levels).st_size)
+        check(sizes[1] < 60000 * 64, sizes, "bytes of spools")
 
 
 class Series:

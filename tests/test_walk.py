@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """walk_capture() against glibc's backtrace() in real programs, by the preload library walk_oracle."""
 import os
+import resource
 import subprocess
 import tempfile
 
@@ -9,6 +10,7 @@ from harness import CLANG, Skip, case, cases, check, main, need, PROGRAMS, PYTHO
 
 ORACLE = os.path.join(PROGRAMS, "walk_oracle.so")
 PROGRAM = os.path.join(PROGRAMS, "walk_program")
+DEEP = os.path.join(PROGRAMS, "walk_deep")
 PLUGINS = [os.path.join(PROGRAMS, "walk_plugin_%d.so" % i) for i in (1, 2)]
 WANTED = 300000
 
@@ -30,7 +32,7 @@ work(6000)
 total = 0
 
 
-def run(command, every=1, shorter=False, **variables):
+def run(command, every=1, shorter=False, preexec_fn=None, **variables):
     """Runs a program under the oracle: the sums of what its processes counted."""
     global total
     with tempfile.TemporaryDirectory() as folder:
@@ -38,7 +40,7 @@ def run(command, every=1, shorter=False, **variables):
         environment = dict(os.environ, LD_PRELOAD=ORACLE, ORACLE_OUT=out, ORACLE_EVERY=str(every),
                            **variables)
         done = subprocess.run(command, env=environment, cwd=folder, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, timeout=TIMEOUT)
+                              stderr=subprocess.STDOUT, timeout=TIMEOUT, preexec_fn=preexec_fn)
         text = done.stdout.decode("utf-8", "replace")
         same(done.returncode, 0, "status, with output " + text)
         counts = {"output": text}
@@ -80,6 +82,49 @@ def threads_and_deep_recursion():
     counts = run([PROGRAM, "threads"])
     same(counts["truncated"], 0, "truncated")
     check(counts["elided"] > 500, "few elided stacks")
+
+
+def wide_stack():
+    """Frames of the main thread's stack are as many as its limit allows."""
+    resource.setrlimit(resource.RLIMIT_STACK, (256 << 20, resource.getrlimit(resource.RLIMIT_STACK)[1]))
+
+
+def run_deep(*arguments, **variables):
+    most = resource.getrlimit(resource.RLIMIT_STACK)[1]
+    if most != resource.RLIM_INFINITY and most < 256 << 20:
+        raise Skip("no stack of 256 MiB is allowed")
+    counts = run([DEEP, *arguments], preexec_fn=wide_stack, ORACLE_FRESH="1", **variables)
+    same(counts["truncated"], 0, "truncated")
+    return counts
+
+
+@cases(["2100 20000", "3000 20000", "6000 10000", "30000 1500", "8000 1500 3"])
+def stacks_that_change_far_outside(depth_rounds_threads):
+    """Frames are left and made again at the same places, as fast as can be, with another one outside."""
+    counts = run_deep(*depth_rounds_threads.split())
+    check(counts["elided"] > counts["stacks"] * 9 // 10, "few elided stacks")
+    check(counts["signals"] > counts["stacks"] // 20, "few signal frames")
+
+
+def looked_at(levels):
+    """What walks looked at while they descended to so many levels and came back."""
+    counts = run_deep("recursion", str(levels), ORACLE_AT_ONCE="1", ORACLE_FRESH_EVERY=str(levels // 50))
+    check(levels <= counts["stacks"] < levels + 50, "not a stack for each level")
+    return counts["looked_at"]
+
+
+@case
+def recursion_is_linear():
+    few, many = looked_at(20000), looked_at(80000)
+    print("# %d words and frames for 20,000 levels, %d for 80,000" % (few, many))
+    check(many < 6 * few, "more than linear")
+    check(many < 80000 * 4000, "a capture looks at many frames")
+
+
+@case
+def blocks_of_a_deep_leaf():
+    counts = run_deep("leaf", "1000000", "1000", ORACLE_AT_ONCE="1", ORACLE_FRESH_EVERY="100")
+    check(counts["looked_at"] < 1000000 * 3 + 1000 * 4000, "each capture walks the whole stack")
 
 
 @case

@@ -5,6 +5,11 @@
  *
  * ORACLE_EVERY=n	compare at every n-th allocation of each thread (default 1)
  * ORACLE_OUT=file	append one line of counts at exit
+ * ORACLE_FRESH=1	compare with a walk that knows of no other one instead, which is faster and may be deeper,
+ *			and let the walk trust the clock; what the comparison takes does not count as the program's time
+ * ORACLE_FRESH_EVERY=n	then compare only every n-th stack
+ * ORACLE_AT_ONCE=1	as if the program took no time between two captures: for programs that enter few
+ *			frames meanwhile, so that what walks look at does not depend on how fast it runs
  *
  * All addresses from the caller of malloc to the root must be equal, except that a frame which a
  * signal interrupted is pc + 1 here and pc there. In elided stacks, the parts at the leaf and at the
@@ -58,7 +63,7 @@ struct last {
 };
 
 struct state {
-	struct walk walk;
+	struct walk walk, fresh;
 	struct last last;
 	void *theirs[DEEP];
 };
@@ -97,8 +102,10 @@ static int ask_backtrace(void **theirs)
 	return n;
 }
 static uint32_t every = 1;
+static bool with_fresh, at_once;
+static uint32_t fresh_every = 1;
 static _Atomic uint64_t stacks, mismatches, truncated, elided, signals, shared, frames, gone, seen;
-static _Atomic uint64_t shorter, wrong_common, errno_changed, bins[BINS];
+static _Atomic uint64_t turns, looked_at, shorter, wrong_common, errno_changed, bins[BINS];
 static _Atomic uint32_t described;
 
 static void module_seen(const struct module *m)
@@ -212,6 +219,88 @@ static void describe(const struct walk *w, void *const *theirs, int n, int bad)
 	}
 }
 
+/* ---- against a walk that knows of no other one ---- */
+
+static uint32_t leaf_frames(const struct walk *w)
+{
+	uint32_t n = 0;
+
+	while (n < w->depth &&
+	       SPOOL_MARK_KIND(w->frames[w->depth - 1 - n].address) != SPOOL_MARK_ELIDED)
+		n++;
+	return n;
+}
+
+static uint32_t total_frames(const struct walk *w, uint32_t leaf)
+{
+	return leaf < w->depth
+		   ? w->depth - 1 + SPOOL_MARK_COUNT(w->frames[w->depth - 1 - leaf].address)
+		   : w->depth;
+}
+
+static bool is_like_fresh(const struct walk *w, const struct walk *fresh)
+{
+	uint32_t leaf = leaf_frames(w), fresh_leaf = leaf_frames(fresh);
+	uint32_t root = w->depth - leaf, common = leaf < fresh_leaf ? leaf : fresh_leaf;
+
+	if (total_frames(w, leaf) != total_frames(fresh, fresh_leaf) ||
+	    w->truncated != fresh->truncated || w->interrupted < fresh->interrupted)
+		return false;
+	if (leaf < w->depth &&
+	    (root != WALK_ROOT + 1 || leaf < WALK_LEAF_LEAST || total_frames(w, leaf) <= WALK_KEEP))
+		return false;
+	for (uint32_t i = 1; i <= common; i++)
+		if (w->frames[w->depth - i].address != fresh->frames[fresh->depth - i].address)
+			return false;
+	for (uint32_t i = 0; i + 1 < root; i++)
+		if (w->frames[i].address != fresh->frames[i].address)
+			return false;
+	return true;
+}
+
+static void describe_fresh(const struct walk *w, const struct walk *fresh)
+{
+	char line[256];
+	uint32_t same = 0;
+	int length;
+
+	if (atomic_fetch_add(&described, 1) >= 4)
+		return;
+	while (same < w->depth && same < fresh->depth &&
+	       w->frames[w->depth - 1 - same].address ==
+		   fresh->frames[fresh->depth - 1 - same].address)
+		same++;
+	length =
+	    snprintf(line, sizeof(line),
+		     "* %u of %u frames, a fresh walk has %u of %u; %u are equal from the leaf; "
+		     "interrupted %u, %u; truncated %u, %u\n",
+		     leaf_frames(w), total_frames(w, leaf_frames(w)), leaf_frames(fresh),
+		     total_frames(fresh, leaf_frames(fresh)), same, w->interrupted,
+		     fresh->interrupted, w->truncated, fresh->truncated);
+	(void)!write(2, line, (size_t)length);
+}
+
+static void check_with_fresh(struct state *s, const struct walk_start *start)
+{
+	if (at_once)
+		s->walk.deep.left = cpu_ticks_at(&s->walk.deep.processor);
+	s->walk.looked_at = 0;
+	walk_capture(&s->walk, start);
+	atomic_fetch_add(&looked_at, s->walk.looked_at);
+	count(&s->walk);
+	if (atomic_fetch_add(&turns, 1) % fresh_every != 0)
+		return;
+	walk_forget(&s->fresh);
+	walk_capture(&s->fresh, start);
+	if (!is_like_fresh(&s->walk, &s->fresh)) {
+		atomic_fetch_add(&mismatches, 1);
+		describe_fresh(&s->walk, &s->fresh);
+	}
+	if (fresh_every == 1)
+		check_common(s);
+	s->walk.deep.left = cpu_ticks_at(&s->walk.deep.processor);
+}
+
 static void check(const struct walk_start *start)
 {
 	struct state *s = own_state();
@@ -219,6 +308,10 @@ static void check(const struct walk_start *start)
 
 	if (!s)
 		return;
+	if (with_fresh) {
+		check_with_fresh(s, start);
+		return;
+	}
 	errno = 4711;
 	walk_capture(&s->walk, start);
 	if (errno != 4711)
@@ -282,7 +375,7 @@ static void take_turn(const struct walk_start *start)
 
 	busy = true;
 	check(start);
-	if (atomic_load(&stacks) % 16 == 0)
+	if (!with_fresh && atomic_load(&stacks) % 16 == 0)
 		check_from_here(start);
 	busy = false;
 	errno = error;
@@ -360,6 +453,11 @@ static __attribute__((constructor)) void begin(void)
 		sigaction(SIGSEGV, &(struct sigaction){.sa_handler = on_fault}, NULL);
 	modules_watch(module_seen, module_gone);
 	ready = walk_init();
+	at_once = getenv("ORACLE_AT_ONCE") != NULL;
+	if ((value = getenv("ORACLE_FRESH_EVERY")) && atoi(value) > 0)
+		fresh_every = (uint32_t)atoi(value);
+	with_fresh = getenv("ORACLE_FRESH") && cpu_ticks_are_invariant();
+	walk_trust_ticks(with_fresh);
 }
 
 static __attribute__((destructor)) void end(void)
@@ -375,9 +473,9 @@ static __attribute__((destructor)) void end(void)
 	    snprintf(line, sizeof(line),
 		     "stacks=%lu mismatches=%lu truncated=%lu elided=%lu signals=%lu "
 		     "shorter=%lu wrong_common=%lu errno_changed=%lu seen=%lu gone=%lu frames=%lu "
-		     "shared=%lu depths=",
+		     "shared=%lu looked_at=%lu depths=",
 		     stacks, mismatches, truncated, elided, signals, shorter, wrong_common,
-		     errno_changed, seen, gone, frames, shared);
+		     errno_changed, seen, gone, frames, shared, looked_at);
 	for (int i = 0; i < BINS; i++)
 		length += snprintf(line + length, sizeof(line) - (size_t)length, "%s%lu",
 				   i ? "," : "", bins[i]);

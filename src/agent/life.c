@@ -84,6 +84,7 @@ static bool make_same_process(void)
 static bool begin(uint32_t *reason, int *error, void (*before)(void))
 {
 	agent_use_tsc = choose_tsc();
+	walk_trust_ticks(agent_use_tsc);
 	seed = agent_config.seed;
 	if (!seed && sys_getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
 		seed = cpu_ticks();

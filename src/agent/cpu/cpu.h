@@ -44,6 +44,10 @@
  *	cpu_ticks()		a counter
  *	cpu_ticks_in_order()	the same, read after all earlier loads are done: if one of them
  *				has seen another thread's store, that store came first
+ *	cpu_ticks_at(processor)	the same, and which of the counters it is, if CPUs have one each that
+ *				may differ by less than the time that memory takes between them
+ *	cpu_calls_most(ticks)	more functions than a thread can have called, in one another, between
+ *				two readings of the same counter that differ by so much
  *	cpu_ticks_are_invariant() whether it runs at one rate on all cores, in all sleep states
  *	CPU_CLOCKSOURCE		what the kernel calls the counter when it uses it as its clock
  *	CPU_TICKS_PER_NS	roughly, for limits

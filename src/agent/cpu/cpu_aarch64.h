@@ -192,6 +192,23 @@ static inline uint64_t cpu_ticks_in_order(void)
 	return ticks;
 }
 
+/* All CPUs have the same counter. */
+static inline uint64_t cpu_ticks_at(unsigned *processor)
+{
+	*processor = 0;
+	return cpu_ticks_in_order();
+}
+
+/* A call that goes on for long takes a cycle or more: 8 in a nanosecond are more than any CPU makes. 512:
+ * instructions that it has begun before it reads the counter, or after. */
+static inline uint64_t cpu_calls_most(uint64_t ticks)
+{
+	uint64_t rate;
+
+	__asm__("mrs %0, cntfrq_el0" : "=r"(rate));
+	return rate ? (ticks + 1) * (8000000000u / rate + 1) + 512 : UINT64_MAX;
+}
+
 static inline bool cpu_ticks_are_invariant(void)
 {
 	return true;

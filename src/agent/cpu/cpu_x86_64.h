@@ -193,6 +193,19 @@ static inline uint64_t cpu_ticks_in_order(void)
 	return __builtin_ia32_rdtscp(&processor);
 }
 
+static inline uint64_t cpu_ticks_at(unsigned *processor)
+{
+	return __builtin_ia32_rdtscp(processor);
+}
+
+/* A call that goes on for long takes a cycle or more, mostly 2 with its return. The counter runs at a
+ * CPU's nominal rate, which its highest one exceeds four-fold at most (0.8 and 3.4 GHz are known). 512:
+ * instructions that the CPU has begun before it reads the counter, or after. */
+static inline uint64_t cpu_calls_most(uint64_t ticks)
+{
+	return 4 * ticks + 512;
+}
+
 /* Not in musl. */
 extern __typeof(__x86_get_cpuid_feature_leaf) __x86_get_cpuid_feature_leaf __attribute__((weak));
 

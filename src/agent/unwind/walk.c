@@ -45,6 +45,7 @@
 #include <errno.h>
 #include <link.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 
@@ -57,7 +58,9 @@
 #define FRAME_BYTES_MOST  (64ul << 20) /* the largest frame followed on a stack without bounds */
 #define PROBE_AHEAD	  (256ul << 10)
 #define ENTRY_FRAME_MOST  64u
-#define FRAMES_MOST	  1000000u
+#define FRAMES_MOST	  (1u << 24)
+#define LEAF		  (WALK_ROOT + 1) /* in frames[] of a deep stack, after the mark */
+#define LEAF_FULL	  (2 * WALK_SEGMENT)
 #define SWITCHES_MOST	  2048u /* an OCaml 5 program makes two where C calls OCaml */
 
 /* ---- the frame table ---- */
@@ -107,20 +110,30 @@ static _Atomic(struct table *) table;
 static struct wide_table *wide;
 static _Atomic uint32_t generation = 1;
 static _Atomic bool sandboxed;
+static bool ticks_are_trusted;
 static uintptr_t main_thread, main_stack_end, main_stack_limit;
 static uintptr_t own_start, own_size;
+
+/* Which boundaries of the last walk may be met. */
+enum candidates {
+	VERIFIED,  /* frames[0 .. join), all of which still hold */
+	LEAF_PART, /* of a deep stack: frames[LEAF .. join), not compared yet */
+	MARKS,	   /* the first deep.candidates marks */
+};
 
 /* A walk under way. */
 struct pass {
 	struct walk *w;
 	uintptr_t pc, sp, bp;
-	uintptr_t bp_slot;	   /* where the frame inside restored bp from, or 0 */
-	struct cpu_return from;	   /* where pc was read */
-	uintptr_t link, link_sp;   /* the link register of the frame at link_sp; 0: not known */
-	uintptr_t high;		   /* memory from sp up to here can be read */
-	struct walk_frame *out;	   /* next in scratch, from the leaf to the root */
-	uint32_t laps;		   /* times that the ring was filled */
-	uint32_t join;		   /* verified boundaries of the last walk, not yet passed */
+	uintptr_t bp_slot;	 /* where the frame inside restored bp from, or 0 */
+	struct cpu_return from;	 /* where pc was read */
+	uintptr_t link, link_sp; /* the link register of the frame at link_sp; 0: not known */
+	uintptr_t high;		 /* memory from sp up to here can be read */
+	struct walk_frame *out;	 /* next in scratch, from the leaf to the root */
+	uint32_t laps;		 /* times that the ring was filled */
+	enum candidates candidates;
+	uint32_t join;		   /* boundaries of the last walk, not yet passed */
+	uint32_t total;		   /* frames of the stack */
 	uint32_t barrier;	   /* frames from the leaf that the next walk must not verify */
 	uint32_t switches;	   /* changes of stack */
 	uintptr_t leaf;		   /* where the walk began, if on the native stack, else 0 */
@@ -550,7 +563,11 @@ static inline uint32_t walked(const struct pass *p)
 /* The scratch array: the leaf part, then a ring that always has the root-most frames. */
 static bool next_lap(struct pass *p)
 {
-	p->out = p->w->scratch + (WALK_KEEP - WALK_ROOT);
+	const struct walk_frame *f = p->w->scratch + WALK_LEAF_MOST;
+
+	p->out = p->w->scratch + WALK_LEAF_MOST;
+	if (p->laps < WALK_MARKS)
+		p->w->deep.lap[p->laps] = (struct walk_mark){f->address, f->cfa, f->bp, 0};
 	p->laps++;
 	return p->laps < FRAMES_MOST / WALK_ROOT;
 }
@@ -758,23 +775,294 @@ static __attribute__((noinline)) enum ending step_coded(struct pass *p, uint64_t
 	return CUT;
 }
 
+/* The first of the words [word, end) that is not what it was, or end. The loads do not depend on one
+ * another. */
+static inline const struct walk_word *first_changed(const struct walk_word *word,
+						    const struct walk_word *end)
+{
+	const struct walk_word *end4;
+
+#define CHANGED(i) (*(const uintptr_t *)word[i].at ^ word[i].value)
+	for (end4 = end - 4; word <= end4; word += 4) {
+		if (UNLIKELY(CHANGED(0) | CHANGED(1) | CHANGED(2) | CHANGED(3)))
+			break;
+	}
+	while (word < end && !CHANGED(0))
+		word++;
+#undef CHANGED
+	return word;
+}
+
+/* Only what lies above the stack pointer is sure to be mapped, and alive. */
+static inline bool is_above(const struct walk_frame *f, uintptr_t sp)
+{
+	return cpu_return_from(f->cfa, &f->from) >= sp && (f->bp_slot & -8ul) - 1 >= sp - 1;
+}
+
+/* The number of boundaries of the last walk, from the root, that still hold: all words that were
+ * read to get from one to the next have the same values. */
+static inline uint32_t verify(const struct walk *w, uintptr_t sp)
+{
+	const struct walk_word *word, *end;
+	uint32_t n = w->reusable;
+
+	while (n && !is_above(&w->frames[n - 1], sp))
+		n--;
+	if (n == 0)
+		return 0;
+	end = w->words + w->words_end[n - 1];
+	word = first_changed(w->words, end);
+	return word == end ? n : w->word_frame[word - w->words];
+}
+
+/* The words that frames[0 .. i) follow from. */
+static inline size_t words_before(const struct walk *w, uint32_t i)
+{
+	return i ? w->words_end[i - 1] : 0;
+}
+
+/*
+ * ---- deep stacks ----
+ *
+ * The next walk finds these parts of a stack that is deeper than WALK_KEEP:
+ *
+ *	 frames[0 .. 512)	    not in frames[]		frames[LEAF .. depth)
+ *	|   root part	  |  ...  |	   |	    |	     |	      leaf part       |
+ *	0		       mark 0    mark 1   mark 2   mark 3 = first
+ *				   segments
+ *
+ * A mark is a boundary. The latest segments have the words of the frames outside of their marks.
+ *
+ * If each capture compared all words, a recursion that allocates at each level would take time that
+ * grows with the square of its depth. But equal words near the leaf prove nothing about those
+ * further out: the program may have returned from all these frames, gone on elsewhere far outside, and made
+ * the same calls again from there. What proves it is time. A frame that stands where another one
+ * stood has been entered since the last capture, and so have all frames inside of it, each by a call. So
+ * if a frame is another one than before, no more frames lie inside of it than calls were made,
+ * and cpu_calls_most() says how many there can have been: `new_most`. The walk ends at a boundary that it
+ * meets again once so many frames were walked or compared: outside of them all is as before. That
+ * takes time in proportion to what the program itself has used, and not more than to walk the whole stack.
+ *
+ * - longjmp and exceptions leave any number of frames at once, but enter none.
+ * - Code that copies a part of a stack back to where it was (as greenlets do) makes frames without
+ *   calls. Thousands of frames, of 16 bytes or more, are saved and restored more slowly than 16 bytes for
+ *   each call that counts, since they do not fit into the nearest cache.
+ * - Signal handlers, tail calls and alloca() change the leaf's end only. Another stack than the thread's
+ *   own (of coroutines, or for signals) is not reused at all.
+ * - If the clock is not known to be steady, or the thread has come to a CPU that has another counter, there
+ *   is no bound, and the walk goes to the root. So it does after a long time: more is walked then, not less.
+ */
+
+static uint64_t frames_since(const struct walk_deep *d)
+{
+	unsigned processor;
+	uint64_t passed;
+
+	if (!ticks_are_trusted)
+		return UINT64_MAX;
+	passed = cpu_ticks_at(&processor) - d->left;
+	return processor != d->processor || passed >> 32 ? UINT64_MAX : cpu_calls_most(passed);
+}
+
+static __attribute__((noinline)) void begin_deep(struct pass *p)
+{
+	struct walk *w = p->w;
+	struct walk_deep *d = &w->deep;
+
+	d->new_most = frames_since(d);
+	d->looked_at = 0;
+	d->met.join = 0;
+	p->candidates = LEAF_PART;
+	p->join = d->reusable;
+	while (p->join > LEAF && !is_above(&w->frames[p->join - 1], p->sp))
+		p->join--;
+}
+
+/* True: `count` frames outside of the last one of the first `marks` marks, which must have this number,
+ * are as they were. */
+static bool middle_holds(struct walk_deep *d, uint32_t marks, uint32_t number, uint64_t count)
+{
+	if (count > WALK_SEGMENTS * WALK_SEGMENT)
+		return false;
+	for (; marks; marks--, number -= WALK_SEGMENT) {
+		const struct walk_segment *s = &d->segment[(marks - 1) % WALK_SEGMENTS];
+
+		d->looked_at += s->words;
+		if (d->mark[marks - 1].number != number || s->of != marks ||
+		    first_changed(s->word, s->word + s->words) < s->word + s->words)
+			return false;
+		if (count <= WALK_SEGMENT)
+			return true;
+		count -= WALK_SEGMENT;
+	}
+	return false;
+}
+
+/* The walk has met frames[join - 1]. Is all outside of it as it was, and the leaf part long enough?
+ * If not, it goes on. */
+static bool leaf_part_holds(struct pass *p)
+{
+	struct walk *w = p->w;
+	struct walk_deep *d = &w->deep;
+	uint32_t join = p->join, outside = join - 1 - LEAF, leaf = join - LEAF + walked(p);
+	uint32_t from = outside > d->new_most ? join - 1 - (uint32_t)d->new_most : LEAF;
+	const struct walk_word *word = w->words + words_before(w, from);
+	const struct walk_word *end = w->words + words_before(w, join - 1);
+
+	if (leaf < WALK_LEAF_LEAST || d->first + leaf <= WALK_KEEP) {
+		p->join = LEAF;
+		return false;
+	}
+	d->looked_at += (uint32_t)(end - word);
+	word = first_changed(word, end);
+	if (word < end) {
+		p->join = w->word_frame[word - w->words];
+		return false;
+	}
+	if (outside >= d->new_most || middle_holds(d, d->marks, d->first, d->new_most - outside))
+		return true;
+	if (walked(p) <= WALK_LEAF_MOST)
+		d->met = (struct walk_met){join, walked(p), p->bp_slot, p->from};
+	p->join = LEAF;
+	return false;
+}
+
+/* The boundary that the walk has reached has this number: as many frames as before lie between it and the one
+ * that it has met? */
+static bool is_as_before(const struct pass *p, uint32_t number)
+{
+	const struct walk_deep *d = &p->w->deep;
+
+	return number + walked(p) - d->met.walked == d->first + d->met.join - 1 - LEAF;
+}
+
+/* The same for mark[marks - 1]. Its frame is the last one walked. */
+static bool mark_holds(struct pass *p)
+{
+	struct walk_deep *d = &p->w->deep;
+	uint32_t count = walked(p) + 1;
+
+	if (!is_as_before(p, d->mark[d->candidates - 1].number))
+		d->met.join = 0;
+	if (count < LEAF_FULL || (count < d->new_most &&
+				  !middle_holds(d, d->candidates, d->mark[d->candidates - 1].number,
+						d->new_most - count))) {
+		d->candidates--;
+		return false;
+	}
+	*p->out = (struct walk_frame){p->pc, p->sp, p->bp, p->bp_slot | 1, p->from};
+	p->bp_slot = 0;
+	return advance_out(p);
+}
+
+/* The walk has ended at a boundary of the last one. If all of them on the way were met, too, the middle,
+ * of which only the number of frames is written, counts as it did: all that is kept of it stays. */
+static void return_to_met(struct pass *p)
+{
+	struct walk_deep *d = &p->w->deep;
+	const struct walk_met *m = &d->met;
+
+	if (m->join == 0 || p->barrier > m->walked ||
+	    (p->candidates == VERIFIED && (p->join != WALK_ROOT || !is_as_before(p, p->join - 1))))
+		return;
+	d->looked_at += walked(p) - m->walked;
+	p->candidates = LEAF_PART;
+	p->join = m->join;
+	p->out = p->w->scratch + m->walked;
+	p->laps = 0;
+	p->bp_slot = m->bp_slot;
+	p->from = m->from;
+}
+
+/* Is all outside of the boundary that the walk has met as it was? */
+static inline bool holds(struct pass *p)
+{
+	if (LIKELY(p->candidates == VERIFIED))
+		return true;
+	return p->candidates == LEAF_PART ? leaf_part_holds(p) : mark_holds(p);
+}
+
 /* ---- the walk ---- */
 
-/* True: the walk has reached a boundary of the last walk, outside of which all is unchanged. */
-static bool joins(struct pass *p, uintptr_t pc, uintptr_t sp, uintptr_t bp, uintptr_t *join_sp)
+/* From frames[join - 1] outwards: true when one is this boundary. */
+static inline bool meets_frame(struct pass *p, uint32_t least, uintptr_t pc, uintptr_t sp,
+			       uintptr_t bp)
 {
 	const struct walk_frame *frames = p->w->frames, *f;
 	bool same = false;
 
-	while (p->join && frames[p->join - 1].cfa < sp)
+	while (p->join > least && frames[p->join - 1].cfa < sp)
 		p->join--;
-	if (p->join && frames[p->join - 1].cfa == sp) {
+	if (p->join > least && frames[p->join - 1].cfa == sp) {
 		f = &frames[p->join - 1];
 		/* A signal may have interrupted elsewhere in the function: compare pc too. */
 		same = f->address == pc && (!(f->bp_slot & 1) || f->bp == bp);
 		p->join -= !same;
 	}
-	*join_sp = p->join ? frames[p->join - 1].cfa : UINTPTR_MAX;
+	return same;
+}
+
+static bool meets_mark(struct walk_deep *d, uintptr_t pc, uintptr_t sp, uintptr_t bp)
+{
+	const struct walk_mark *mark;
+
+	for (; d->candidates && d->mark[d->candidates - 1].sp < sp; d->candidates--)
+		d->met.join = 0;
+	if (d->candidates == 0 || d->mark[d->candidates - 1].sp != sp)
+		return false;
+	mark = &d->mark[d->candidates - 1];
+	if (mark->pc == pc && mark->bp == bp)
+		return true;
+	d->met.join = 0;
+	d->candidates--;
+	return false;
+}
+
+/* As joins(), for a stack that was deep. */
+static __attribute__((noinline)) bool joins_deep(struct pass *p, uintptr_t pc, uintptr_t sp,
+						 uintptr_t bp)
+{
+	struct walk_deep *d = &p->w->deep;
+
+	if (p->candidates == LEAF_PART) {
+		if (meets_frame(p, LEAF, pc, sp, bp))
+			return true;
+		if (p->join > LEAF)
+			return false;
+		p->candidates = MARKS;
+		d->candidates = d->marks;
+	}
+	if (meets_mark(d, pc, sp, bp))
+		return true;
+	if (d->candidates)
+		return false;
+	p->candidates = VERIFIED;
+	p->join = verify(p->w, sp);
+	return meets_frame(p, 0, pc, sp, bp);
+}
+
+/* Where the next candidate is; 0: joins() shall look for it. */
+static inline uintptr_t candidate_sp(const struct pass *p)
+{
+	const struct walk_deep *d = &p->w->deep;
+
+	if (UNLIKELY(p->candidates == MARKS))
+		return d->candidates ? d->mark[d->candidates - 1].sp : 0;
+	return p->join ? p->w->frames[p->join - 1].cfa : UINTPTR_MAX;
+}
+
+/* True: the walk has reached a boundary of the last walk. holds() tells whether it ends there. */
+static bool joins(struct pass *p, uintptr_t pc, uintptr_t sp, uintptr_t bp, uintptr_t *join_sp)
+{
+	bool same;
+
+	if (UNLIKELY(p->candidates != VERIFIED)) {
+		same = joins_deep(p, pc, sp, bp);
+		*join_sp = candidate_sp(p);
+		return same;
+	}
+	same = meets_frame(p, 0, pc, sp, bp);
+	*join_sp = p->join ? p->w->frames[p->join - 1].cfa : UINTPTR_MAX;
 	return same;
 }
 
@@ -795,7 +1083,7 @@ static inline void store_word(uintptr_t *place, uintptr_t value)
 static inline bool run_walk(struct pass *p)
 {
 	uintptr_t pc = p->pc, sp = p->sp, bp = p->bp, bp_slot = p->bp_slot, high = p->high;
-	uintptr_t join_sp = p->join ? p->w->frames[p->join - 1].cfa : UINTPTR_MAX;
+	uintptr_t join_sp = candidate_sp(p);
 	struct cpu_return from = p->from;
 	struct walk_frame *out = p->out, *const out_end = p->w->scratch + WALK_KEEP;
 	const struct table *t = atomic_load_explicit(&table, memory_order_acquire);
@@ -807,8 +1095,8 @@ static inline bool run_walk(struct pass *p)
 		uint64_t entry, where;
 
 		if (UNLIKELY(sp >= join_sp) && joins(p, pc, sp, bp, &join_sp)) {
-			p->out = out;
-			p->bp_slot = bp_slot, p->from = from;
+			p->out = out, p->pc = pc, p->sp = sp, p->bp = bp;
+			p->high = high, p->bp_slot = bp_slot, p->from = from;
 			return true;
 		}
 		entry = atomic_load_explicit(&slots[pc & mask], memory_order_relaxed);
@@ -896,32 +1184,6 @@ cut:
 	return false;
 }
 
-/* The number of boundaries of the last walk, from the root, that still hold: all words that were
- * read to get from one to the next have the same values. The loads do not depend on one another. */
-static inline uint32_t verify(const struct walk *w, uintptr_t sp)
-{
-	const struct walk_frame *f = w->frames;
-	const struct walk_word *word = w->words, *end, *end4;
-	uint32_t n = w->reusable;
-
-	/* Only what lies above the stack pointer is sure to be mapped, and alive. */
-	while (n && (cpu_return_from(f[n - 1].cfa, &f[n - 1].from) < sp ||
-		     ((f[n - 1].bp_slot & -8ul) - 1 < sp - 1)))
-		n--;
-	if (n == 0)
-		return 0;
-	end = word + w->words_end[n - 1];
-#define CHANGED(i) (*(const uintptr_t *)word[i].at ^ word[i].value)
-	for (end4 = end - 4; word <= end4; word += 4) {
-		if (UNLIKELY(CHANGED(0) | CHANGED(1) | CHANGED(2) | CHANGED(3)))
-			break;
-	}
-	while (word < end && !CHANGED(0))
-		word++;
-#undef CHANGED
-	return word == end ? n : w->word_frame[word - w->words];
-}
-
 /* Leaves out the frames of this library at the leaf end. */
 static bool skip_own(struct pass *p)
 {
@@ -958,12 +1220,6 @@ struct sink {
 	uint32_t at, old_depth;
 };
 
-/* The words that frames[0 .. i) follow from. */
-static inline size_t words_before(const struct walk *w, uint32_t i)
-{
-	return i ? w->words_end[i - 1] : 0;
-}
-
 /* After a mark no words are needed, as the next walk cannot join there. */
 static void put_frame(struct sink *s, const struct walk_frame *frame)
 {
@@ -976,9 +1232,10 @@ static void put_frame(struct sink *s, const struct walk_frame *frame)
 	w->frames[s->at++] = *frame;
 }
 
+/* The base pointer may matter to what was left out. */
 static void put_mark(struct sink *s, uint64_t mark)
 {
-	struct walk_frame frame = {.address = mark};
+	struct walk_frame frame = {.address = mark, .bp_slot = 1};
 
 	put_frame(s, &frame);
 }
@@ -1058,36 +1315,166 @@ static void put_walked(struct sink *s, uint32_t from, uint32_t to, uintptr_t out
 	}
 }
 
+/* Takes the outermost WALK_SEGMENT frames out of the leaf part, which begins with `kept` frames of the
+ * last walk: a mark and a segment remain. */
+static void shift_out(struct walk *w, uint32_t kept)
+{
+	struct walk_deep *d = &w->deep;
+	const struct walk_frame *f = &w->frames[LEAF + WALK_SEGMENT];
+	struct walk_segment *s = &d->segment[d->marks % WALK_SEGMENTS];
+	size_t start = words_before(w, LEAF), words = words_before(w, LEAF + WALK_SEGMENT) - start;
+	size_t end = words_before(w, kept);
+
+	d->first += WALK_SEGMENT;
+	if (d->marks < WALK_MARKS) {
+		d->mark[d->marks] = (struct walk_mark){f->address, f->cfa, f->bp, d->first};
+		memcpy(s->word, w->words + start, words * sizeof(*s->word));
+		s->words = (uint32_t)words;
+		s->of = ++d->marks;
+	}
+	memmove(w->frames + LEAF, f, (kept - LEAF - WALK_SEGMENT) * sizeof(*f));
+	memmove(w->words + start, w->words + start + words,
+		(end - start - words) * sizeof(*w->words));
+	for (uint32_t i = LEAF; i < kept - WALK_SEGMENT; i++)
+		w->words_end[i] = (uint16_t)(w->words_end[i + WALK_SEGMENT] - words);
+	for (size_t k = start; k < end - words; k++)
+		w->word_frame[k] = (uint16_t)(w->word_frame[k + words] - WALK_SEGMENT);
+}
+
+/* Marks of the walk's own, so that the next one need not go through all of these frames. */
+static void put_marks(struct walk_deep *d, uint32_t laps, uint32_t total)
+{
+	if (laps > WALK_MARKS)
+		laps = WALK_MARKS;
+	while (laps-- && d->marks < WALK_MARKS) {
+		uint32_t number = total - 1 - WALK_LEAF_MOST - laps * WALK_SEGMENT;
+
+		if (number <= (d->marks ? d->mark[d->marks - 1].number : WALK_ROOT))
+			continue;
+		d->mark[d->marks] = d->lap[laps];
+		d->mark[d->marks].number = number;
+		d->segment[d->marks++ % WALK_SEGMENTS].of = 0;
+	}
+}
+
+/* The leaf part from walked frames only; `outside` is the number of frames outside of all n of them. Where
+ * it begins is not changed without need. */
+static void put_leaf_part(struct pass *p, struct sink *s, uint32_t outside, uint32_t n)
+{
+	struct walk_deep *d = &p->w->deep;
+	uint32_t total = outside + n, first = total - WALK_LEAF_MOST;
+
+	if (n <= WALK_LEAF_MOST)
+		first = outside;
+	if (!p->w->is_deep || d->first < first || d->first + WALK_LEAF_LEAST > total)
+		d->first = first;
+	put_marks(d, p->laps, total);
+	put_mark(s, SPOOL_MARK(SPOOL_MARK_ELIDED, d->first - WALK_ROOT));
+	put_walked(s, 0, total - d->first, d->first == outside ? p->bp_slot : 0);
+	p->total = total;
+}
+
+/* The n walked frames after `kept` ones of frames[], which are moved to make room. */
+static void put_after_kept(struct pass *p, uint32_t kept, uint32_t n)
+{
+	struct walk *w = p->w;
+	struct walk_deep *d = &w->deep;
+	struct sink s = {w, kept, w->depth};
+
+	if (!w->is_deep) {
+		d->first = LEAF;
+		d->marks = 0;
+	}
+	if (n > LEAF_FULL - 2) {
+		while (kept > LEAF + WALK_SEGMENT) {
+			shift_out(w, kept);
+			kept -= WALK_SEGMENT;
+		}
+		s.at = w->common = w->kept = WALK_ROOT;
+		put_leaf_part(p, &s, d->first - LEAF + kept, n);
+	} else {
+		while (!w->is_deep || kept + n > WALK_KEEP + 1) {
+			shift_out(w, kept);
+			kept -= WALK_SEGMENT;
+			w->common = w->kept = s.at = WALK_ROOT;
+			put_mark(&s, SPOOL_MARK(SPOOL_MARK_ELIDED, d->first - WALK_ROOT));
+			w->is_deep = true;
+		}
+		s.at = kept;
+		put_run(&s, &w->scratch[n - 1], n, p->bp_slot);
+		p->total = d->first - LEAF + s.at;
+	}
+	w->depth = s.at;
+}
+
+/* All but what assemble() does itself. */
+static __attribute__((noinline)) void assemble_deep(struct pass *p, uint32_t kept, uint32_t n)
+{
+	struct walk *w = p->w;
+	struct walk_deep *d = &w->deep;
+	struct sink s = {w, kept, w->depth};
+
+	if (p->candidates == LEAF_PART || (kept > LEAF && kept + n > WALK_KEEP)) {
+		w->common = w->kept = kept;
+		put_after_kept(p, kept, n);
+		return;
+	}
+	if (p->candidates == MARKS) {
+		d->marks = d->candidates;
+		s.at = w->common = w->kept = WALK_ROOT;
+		put_leaf_part(p, &s, d->mark[d->candidates - 1].number, n);
+	} else if (kept + n <= WALK_KEEP) {
+		w->is_deep = false;
+		w->common = w->kept = kept;
+		put_walked(&s, 0, n, p->bp_slot);
+		p->total = kept + n;
+	} else {
+		w->is_deep = false;
+		d->marks = 0;
+		if (kept > WALK_ROOT)
+			s.at = WALK_ROOT;
+		w->common = w->kept = s.at;
+		if (s.at < WALK_ROOT)
+			put_walked(&s, n - (WALK_ROOT - s.at), n, p->bp_slot);
+		put_leaf_part(p, &s, kept, n);
+	}
+	w->depth = s.at;
+}
+
 /* Joins `kept` root frames of the last walk with the n walked ones. */
 static inline void assemble(struct pass *p, uint32_t kept, uint32_t n)
 {
-	const uint32_t leaf = WALK_KEEP - WALK_ROOT;
 	struct walk *w = p->w;
-	uint32_t total = kept + n;
-	uint32_t stay = total <= WALK_KEEP || kept < WALK_ROOT ? kept : WALK_ROOT;
-	struct sink s = {w, stay, w->depth};
+	struct sink s = {w, kept, w->depth};
 
-	w->common = w->kept = stay;
-	if (LIKELY(total <= WALK_KEEP && n <= leaf)) {
-		if (n)
-			put_run(&s, &w->scratch[n - 1], n, p->bp_slot);
-	} else if (total <= WALK_KEEP) {
-		put_walked(&s, 0, n, p->bp_slot);
-	} else {
-		if (stay < WALK_ROOT)
-			put_walked(&s, n - (WALK_ROOT - stay), n, p->bp_slot);
-		put_mark(&s, SPOOL_MARK(SPOOL_MARK_ELIDED, total - WALK_KEEP));
-		for (uint32_t i = n < leaf ? kept - (leaf - n) : kept; i < kept; i++)
-			put_frame(&s, &w->frames[i]);
-		put_walked(&s, 0, n < leaf ? n : leaf, 0);
+	if (UNLIKELY(w->is_deep || kept + n > WALK_KEEP || n > WALK_LEAF_MOST)) {
+		assemble_deep(p, kept, n);
+		return;
 	}
-	w->depth = s.at;
+	w->common = w->kept = kept;
+	if (n)
+		put_run(&s, &w->scratch[n - 1], n, p->bp_slot);
+	w->depth = p->total = s.at;
+}
+
+static void end_deep(struct pass *p)
+{
+	struct walk *w = p->w;
+	struct walk_deep *d = &w->deep;
+
+	w->is_deep = w->reusable && w->depth > p->barrier + LEAF;
+	if (w->reusable > WALK_ROOT)
+		w->reusable = WALK_ROOT;
+	d->reusable = w->depth - p->barrier;
+	w->looked_at = d->looked_at + walked(p);
+	if (w->is_deep)
+		d->left = cpu_ticks_at(&d->processor);
 }
 
 static inline void finish_walk(struct pass *p, bool joined)
 {
 	struct walk *w = p->w;
-	uint32_t kept = joined ? p->join : 0, n;
+	uint32_t kept = joined && p->candidates != MARKS ? p->join : 0;
 	struct walk_frame *last;
 
 	if (p->truncated) {
@@ -1095,21 +1482,19 @@ static inline void finish_walk(struct pass *p, bool joined)
 		p->out->cfa = p->out->bp = p->out->bp_slot = 0;
 		advance_out(p);
 	}
-	if (joined) {
+	if (kept) {
 		last = &w->frames[kept - 1];
 		last->bp_slot = last->bp_slot & 1 ? p->bp_slot | 1 : 0;
 		last->from = p->from;
 		put_words(w, kept - 1, words_before(w, kept - 1));
 	}
-	n = walked(p);
-	assemble(p, kept, n);
+	assemble(p, kept, walked(p));
 	w->truncated = p->truncated;
 	w->reusable = 0;
-	if (!p->truncated && !p->zero_root && p->native && kept + n > p->barrier) {
-		w->reusable = kept + n - p->barrier;
-		if (kept + n > WALK_KEEP && w->reusable > WALK_ROOT)
-			w->reusable = WALK_ROOT;
-	}
+	if (!p->truncated && !p->zero_root && p->native && p->total > p->barrier)
+		w->reusable = p->total - p->barrier;
+	if (UNLIKELY(p->total > WALK_KEEP))
+		end_deep(p);
 }
 
 /* ---- interface ---- */
@@ -1122,6 +1507,7 @@ static inline bool begin_walk(struct pass *p, struct walk *w, const struct walk_
 		w->generation = now;
 		w->reusable = 0;
 		w->depth = 0;
+		w->is_deep = false;
 	}
 	/* Frames that are reused have no signal frame among them, since that is a barrier. */
 	w->interrupted = 0;
@@ -1142,7 +1528,9 @@ static inline bool begin_walk(struct pass *p, struct walk *w, const struct walk_
 		p->truncated = true;
 		return false;
 	}
-	if (p->native && w->reusable)
+	if (p->native && UNLIKELY(w->is_deep))
+		begin_deep(p);
+	else if (p->native && w->reusable)
 		p->join = verify(w, p->sp);
 	return true;
 }
@@ -1154,10 +1542,15 @@ static __attribute__((noinline)) uint32_t capture(struct walk *w, const struct w
 	int tries = 0;
 
 	/* Once more if the code has changed meanwhile. A loop, so that all is inlined once. */
-	do
-		joined = begin_walk(&p, w, start) && run_walk(&p);
-	while (UNLIKELY(atomic_load_explicit(&generation, memory_order_acquire) != w->generation) &&
-	       tries++ == 0);
+	do {
+		joined = begin_walk(&p, w, start);
+		while (joined && (joined = run_walk(&p)) && !holds(&p)) {
+		}
+		if (UNLIKELY(w->is_deep) && joined)
+			return_to_met(&p);
+	} while (
+	    UNLIKELY(atomic_load_explicit(&generation, memory_order_acquire) != w->generation) &&
+	    tries++ == 0);
 	finish_walk(&p, joined);
 	return w->common;
 }
@@ -1188,9 +1581,15 @@ uint32_t walk_capture(struct walk *w, const struct walk_start *start)
 	return capture(w, start);
 }
 
+void walk_trust_ticks(bool trusted)
+{
+	ticks_are_trusted = trusted;
+}
+
 void walk_forget(struct walk *w)
 {
 	w->depth = w->common = w->kept = w->truncated = w->reusable = 0;
+	w->is_deep = false;
 	w->stack_low = w->stack_high = 0;
 }
 
