@@ -374,7 +374,6 @@ def sane(trace, samples=1, allow_drops=False):
           allocated)
     if facts["interval_bytes"] == 1 and not allow_drops:
         remaining = report(trace, "--metric", "live")["total"]["samples"]
-        remaining += facts.get("mapped_blocks", 0)  # which stand beside the heap
         same(facts["frees"], facts["samples"] - remaining, "frees, given samples and live at end")
     if facts["samples"] < 50000:
         dump = run([MAYFLY, "dump", trace])

@@ -179,9 +179,6 @@ struct mayfly_info {
 	/* How many processes' traces were merged into this one, each with its own threads; 0: it is
 	 * that of one process, or was merged by a version that joined threads of one name. */
 	uint32_t processes;
-	/* Of MAYFLY_HEAP_MAPPING: the largest sum of bytes ever mapped at once, and the bytes and the
-	 * number of blocks that are mapped at the end. */
-	uint64_t mapped_peak_bytes, mapped_bytes, mapped_blocks;
 };
 
 const struct mayfly_info *mayfly_trace_info(const struct mayfly_trace *trace);
@@ -415,10 +412,7 @@ enum mayfly_heap {
 	 * are summed. */
 	MAYFLY_HEAP_POOL = 4,
 	MAYFLY_HEAP_POOL_MAPPED = 5,
-	/* What the program has mapped itself, 128 KiB and more. Does not count where all heaps are
-	 * summed: it stands beside them. */
-	MAYFLY_HEAP_MAPPING = 6,
-	MAYFLY_HEAPS = 7,
+	MAYFLY_HEAPS = 6,
 };
 
 /* OCaml's heaps, a bit each, as in mayfly_info.heaps and mayfly_query.heaps. */

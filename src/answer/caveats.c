@@ -177,18 +177,6 @@ static void say_few_samples(char *buffer, size_t size, const struct mayfly_trace
 		    interval, samples, info->samples == 1 ? "" : "s", finer);
 }
 
-static void say_mapped(char *buffer, size_t size, const struct mayfly_trace *trace)
-{
-	const struct mayfly_info *info = mayfly_trace_info(trace);
-	char bytes[FIGURE_TEXT];
-
-	if (info->mapped_blocks)
-		text_format(buffer, size,
-			    "and %s in %" PRIu64 " mappings of its own at the end (--heap mmap)",
-			    text_bytes(bytes, sizeof(bytes), (double)info->mapped_bytes),
-			    info->mapped_blocks);
-}
-
 static void say_pools(char *buffer, size_t size, const struct mayfly_trace *trace)
 {
 	const struct mayfly_info *info = mayfly_trace_info(trace);
@@ -212,7 +200,6 @@ static const struct {
 	const char *title;
 	void (*say)(char *buffer, size_t size, const struct mayfly_trace *trace);
 } caveats[CAVEATS] = {
-    [CAVEAT_MAPPED] = {"Mapped", say_mapped},
     [CAVEAT_POOLS] = {"Pools", say_pools},
     [CAVEAT_COUNTED] = {"Counted", say_counted},
     [CAVEAT_STOPPED] = {"Stopped", say_stopped},

@@ -114,11 +114,6 @@ static void put_counts(struct json *j, const struct mayfly_info *i, uint64_t fil
 	json_unsigned(j, "truncated_stacks", i->truncated_stacks);
 	json_unsigned(j, "dropped_samples", i->dropped_samples);
 	json_unsigned(j, "dropped_frees", i->dropped_frees);
-	if (i->heaps >> MAYFLY_HEAP_MAPPING & 1) {
-		json_unsigned(j, "mapped_peak_bytes", i->mapped_peak_bytes);
-		json_unsigned(j, "mapped_bytes", i->mapped_bytes);
-		json_unsigned(j, "mapped_blocks", i->mapped_blocks);
-	}
 	json_unsigned(j, "missed_frees", i->missed_frees);
 	json_unsigned(j, "nested_blocks", i->nested_blocks);
 	json_unsigned(j, "nested_bytes", i->nested_bytes);

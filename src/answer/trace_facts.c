@@ -32,8 +32,7 @@ bool trace_is_exact(const struct mayfly_info *info)
 
 bool trace_is_ocaml_alone(const struct mayfly_info *info)
 {
-	return info->heaps & MAYFLY_HEAPS_OCAML &&
-	       !(info->heaps & ~(MAYFLY_HEAPS_OCAML | 1u << MAYFLY_HEAP_MAPPING));
+	return info->heaps && !(info->heaps & ~MAYFLY_HEAPS_OCAML);
 }
 
 bool trace_overlaps(const struct mayfly_info *info)

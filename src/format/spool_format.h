@@ -267,7 +267,6 @@ struct spool_packet {
  *             points in the block; 0 when the block is recorded with weight 1 (stratified
  *             sampler, size >= interval). Poisson: 1.
  *   FREE      b flags, time, id
- *   SHRINK    b flags, time, id, u bytes: a mapping has lost so many; when all are lost, it has ended
  *   THREAD    u tid, u length, name: this packet's following records are this thread's
  *   INTERVAL  b log2: in force for this packet's following samples
  *   MODULE    time, q start, q end, q bias, u length, path, u length, build-id
@@ -309,7 +308,7 @@ struct spool_packet {
  *               FLOW: 8 bytes; TEXT: b length, that many bytes
  *   stack       if bit 4 is set: u pop, u push, push x frame, as in SAMPLE
  *
- * In exact mode mappings, and nothing else, have SAMPLE and SHRINK. It has two more, made to be written fast: fields of fixed width, each of 1, 2, 4 or 8
+ * Exact mode has two more, made to be written fast: fields of fixed width, each of 1, 2, 4 or 8
  * bytes as two bits of the first byte say (code w: 1 << w bytes), little endian.
  *
  *   first byte: bit 7 set; bit 6: 0 ALLOC, 1 RELEASE; bits 0-1 width of time; bits 2-3 width of
@@ -351,7 +350,6 @@ enum spool_tag {
 	SPOOL_TYPE = 13,
 	SPOOL_LABEL = 14,
 	SPOOL_LABELS = 15,
-	SPOOL_SHRINK = 16,
 };
 
 #define SPOOL_TRACK		0x40u /* set in the first byte of TRACK, with bit 7 clear */
@@ -461,7 +459,6 @@ enum spool_heap {
 	SPOOL_HEAP_EXTERNAL = 3,    /* memory outside both heaps that an OCaml block holds */
 	SPOOL_HEAP_POOL = 4,	    /* of a pool of the program, inside malloc blocks */
 	SPOOL_HEAP_POOL_MAPPED = 5, /* the same, in memory that malloc does not know */
-	SPOOL_HEAP_MAPPING = 6,	    /* mapped by the program itself; has an id in mode 1, too */
 };
 
 /* A block of a pool may begin where a block of malloc does: ALLOC and RELEASE have its address with

@@ -12,7 +12,6 @@
 
 struct peak_search {
 	const struct mayfly_trace *trace;
-	bool mapped; /* only of mappings */
 	struct peak *peak;
 	uint64_t events;
 
@@ -162,8 +161,7 @@ static int pass(struct peak_search *s,
 	s->events = 0;
 	while ((more = mayfly_cursor_next(cursor, &e)) == 1) {
 		s->events++;
-		if (s->mapped ? e.heap == MAYFLY_HEAP_MAPPING
-			      : trace_counts(s->trace, e.heap, e.node))
+		if (trace_counts(s->trace, e.heap, e.node))
 			look(s, &e);
 	}
 	mayfly_cursor_close(cursor);
@@ -190,10 +188,10 @@ static int compare_with_end(struct peak_search *s)
 	return s->at_best ? pass(s, mark_best) : 0;
 }
 
-static int search(const struct mayfly_trace *trace, bool mapped, struct peak *peak)
+static int search(const struct mayfly_trace *trace, struct peak *peak)
 {
 	struct peak_search s = {
-	    .trace = trace, .mapped = mapped, .peak = peak, .words = trace->info.samples / 64 + 1};
+	    .trace = trace, .peak = peak, .words = trace->info.samples / 64 + 1};
 	bool sampled;
 	int error;
 
@@ -219,18 +217,18 @@ static int search(const struct mayfly_trace *trace, bool mapped, struct peak *pe
 }
 
 /* A report asks several questions about the peak. */
-int peak_find(const struct mayfly_trace *trace, bool mapped, struct peak *peak)
+int peak_find(const struct mayfly_trace *trace, struct peak *peak)
 {
 	const struct peak *kept = trace_finding(trace);
 	struct peak *found;
 	int error;
 
-	if (kept && !mapped) {
+	if (kept) {
 		*peak = *kept;
 		return 0;
 	}
-	error = search(trace, mapped, peak);
-	if (error || mapped)
+	error = search(trace, peak);
+	if (error)
 		return error;
 	found = malloc(sizeof(*found));
 	if (found) {

@@ -106,7 +106,7 @@ static struct sum *sum_of_node(struct measure *m, uint32_t node)
 	return &m->sum[m->sum_of[node] - 1];
 }
 
-/* Blocks inside a malloc block are skipped: that block holds the page. So are mappings, which are pages. */
+/* Blocks inside a malloc block are skipped: that block holds the page. */
 static void add_live_block(struct measure *m, const struct live_block *b)
 {
 	uint32_t heap = MAYFLY_FLAG_HEAP(b->flags);
@@ -116,7 +116,7 @@ static void add_live_block(struct measure *m, const struct live_block *b)
 	uint32_t at;
 
 	if (size > MOST_SIZE || __builtin_add_overflow(address, size, &end) ||
-	    b->node >= m->nodes || heap == MAYFLY_HEAP_POOL || heap == MAYFLY_HEAP_MAPPING)
+	    b->node >= m->nodes || heap == MAYFLY_HEAP_POOL)
 		return;
 	first = address >> PAGE_SHIFT;
 	last = (end - 1) >> PAGE_SHIFT;

@@ -162,9 +162,6 @@ struct spool_stream {
 	uint64_t unkept_events;		/* read or noted, but invalid or too many */
 	uint64_t event_bytes, left_out; /* see struct spool_stream_options */
 	uint64_t unmeasured;		/* events whose bytes are only estimated in event_bytes */
-	/* Mappings, whether they stay in a thinned trace or not. */
-	uint64_t mapped_bytes, mapped_blocks, mapped_peak;
-	bool mapped_unknown; /* the recording was resumed */
 	double live_bytes;
 	double most_live, measured_live; /* largest so far, and at the last look at pages */
 	uint32_t thin_log2;		 /* 0: all blocks are handed over */
@@ -258,10 +255,6 @@ struct trace_block stream_block(const struct spool_stream *s, const struct live_
  * come will not be in the table. */
 void stream_forget_thinned(struct spool_stream *s);
 
-/* A mapping has lost so many bytes: it ends, and where something is left, a block with its stack begins. */
-void stream_shrink(struct spool_stream *s, uint64_t key, uint64_t ticks, uint64_t bytes,
-		   uint32_t thread, uint32_t flags);
-
 /* From now on nothing is known of the blocks in OCaml's heaps, so the trace frees them here. */
 void stream_end_ocaml(struct spool_stream *s, int64_t ns, uint32_t thread);
 
@@ -286,9 +279,6 @@ static inline uint64_t stream_id_key(uint64_t id)
 {
 	return stream_key((id + 1) << 4);
 }
-
-/* In an exact spool, the key of a mapping, by its id. No address has this bit. */
-#define STREAM_MAPPING_KEY (1ull << 60)
 
 static inline uint64_t stream_key_id(uint64_t key)
 {

@@ -54,7 +54,6 @@ static bool without_time(uint8_t tag)
 	case SPOOL_PLACE:
 	case SPOOL_HEAP_END:
 	case SPOOL_ALLOCATOR:
-	case SPOOL_SHRINK:
 		break;
 	}
 	return false;
@@ -81,7 +80,7 @@ static inline bool read_due(struct stream_writer *w)
 	if (without_time(tag))
 		return true;
 	in = varint_begin(w->at + 1, (size_t)(w->end - w->at - 1));
-	if (tag == SPOOL_SAMPLE || tag == SPOOL_FREE || tag == SPOOL_SHRINK)
+	if (tag == SPOOL_SAMPLE || tag == SPOOL_FREE)
 		varint_byte(&in);
 	w->due += (uint64_t)varint_s(&in);
 	return !in.bad;
@@ -369,15 +368,9 @@ static void next_id(struct stream_writer *w, struct varint_in *in)
 	w->id += (uint64_t)varint_s(in);
 }
 
-/* The writer's current id as a key. In an exact spool, where only mappings have ids, it is no address. */
-static uint64_t id_key(const struct spool_stream *s, const struct stream_writer *w)
-{
-	return stream_id_key(w->id) | (s->exact ? STREAM_MAPPING_KEY : 0);
-}
-
 static void read_sample(struct spool_stream *s, struct stream_writer *w, struct varint_in *in)
 {
-	uint32_t flags = varint_byte(in);
+	uint8_t flags = varint_byte(in);
 	uint32_t heap = flags >> SPOOL_FLAG_HEAP_SHIFT & 7, interval_log2 = w->interval_log2;
 	uint64_t size, hits, pop, push;
 	enum stack_result result;
@@ -387,8 +380,7 @@ static void read_sample(struct spool_stream *s, struct stream_writer *w, struct 
 
 	if (mayfly_heap_is_ocaml(heap))
 		interval_log2 = atomic_load(&s->packets.header->ocaml_interval_log2);
-	if (interval_log2 > TRACE_MAX_INTERVAL || heap > SPOOL_HEAP_MAPPING ||
-	    (s->exact && heap != SPOOL_HEAP_MAPPING))
+	if (interval_log2 > TRACE_MAX_INTERVAL || heap > SPOOL_HEAP_POOL_MAPPED)
 		varint_fail(in);
 
 	varint_s(in); /* its time, which is w->due */
@@ -409,19 +401,10 @@ static void read_sample(struct spool_stream *s, struct stream_writer *w, struct 
 	}
 	if (s->passing)
 		return;
-	s->truncated += stack_truncated(&w->stack);
-	flags =
-	    (flags & SPOOL_FLAG_REALLOC ? MAYFLY_FLAG_REALLOC : 0) | heap << MAYFLY_FLAG_HEAP_SHIFT;
-	if (s->exact) {
-		struct stream_waiting *e = add_waiting(s, w, id_key(s, w), flags);
-
-		e->release = false;
-		e->block.size = size;
-		e->block.node = stack_node(&w->stack);
-		return;
-	}
 	ns = stream_moment(s, w->ticks);
-	b = stream_new_block(s, id_key(s, w), ns, stream_this_thread(s, w), flags);
+	b = stream_new_block(s, stream_id_key(w->id), ns, stream_this_thread(s, w),
+			     (flags & SPOOL_FLAG_REALLOC ? MAYFLY_FLAG_REALLOC : 0) |
+				 heap << MAYFLY_FLAG_HEAP_SHIFT);
 	if (!b)
 		return;
 	b->size = size;
@@ -429,6 +412,7 @@ static void read_sample(struct spool_stream *s, struct stream_writer *w, struct 
 	b->sample.hits = hits < UINT32_MAX ? (uint32_t)hits : UINT32_MAX;
 	b->sample.interval_log2 = interval_log2;
 	b->labels = w->labels;
+	s->truncated += stack_truncated(&w->stack);
 	block = stream_block(s, b);
 	stream_hand_alloc(s, ns, b, &block);
 }
@@ -456,22 +440,6 @@ static void read_free(struct spool_stream *s, struct stream_writer *w, struct va
 			     (flags & SPOOL_FLAG_TEMPORARY ? MAYFLY_FLAG_TEMPORARY : 0) |
 			     (flags & SPOOL_FLAG_ENDING ? MAYFLY_FLAG_ENDING : 0));
 	live_remove(&s->live, place);
-}
-
-static void read_shrink(struct spool_stream *s, struct stream_writer *w, struct varint_in *in)
-{
-	uint8_t flags = varint_byte(in);
-	uint64_t bytes;
-
-	varint_s(in);
-	next_id(w, in);
-	bytes = varint_u(in);
-	if (in->bad)
-		return;
-	w->ticks = w->due;
-	if (!s->passing)
-		stream_shrink(s, id_key(s, w), w->ticks, bytes, stream_this_thread(s, w),
-			      flags & SPOOL_FLAG_REALLOC ? MAYFLY_FLAG_REALLOC : 0);
 }
 
 static void read_thread(struct spool_stream *s, struct stream_writer *w, struct varint_in *in)
@@ -711,9 +679,6 @@ static void read_record(struct spool_stream *s, struct stream_writer *w, enum sp
 	case SPOOL_ALLOCATOR:
 		read_allocator(s, w, in);
 		break;
-	case SPOOL_SHRINK:
-		read_shrink(s, w, in);
-		break;
 	case SPOOL_TYPE:
 		stream_read_type(s, w, in);
 		break;
@@ -739,10 +704,10 @@ static void read_tagged(struct spool_stream *s, struct stream_writer *w, uint8_t
 		w->over = true;
 		return;
 	}
-	/* In an exact spool only mappings have ids. */
-	if (s->exact && tag == SPOOL_FREE)
+	/* In an exact spool blocks have no ids. */
+	if (s->exact && (tag == SPOOL_SAMPLE || tag == SPOOL_FREE))
 		varint_fail(&in);
-	else if (tag > SPOOL_SHRINK)
+	else if (tag > SPOOL_LABELS)
 		stream_read_track(s, w, tag, &in);
 	else
 		read_record(s, w, tag, &in);

@@ -15,17 +15,9 @@
 #include "agent/interpreter/interpreter.h"
 #include "agent/python/pymalloc.h"
 #include "agent/python/python_code.h"
-#include "agent/ranges.h"
 
 #define CHAIN_MOST 1000000u
 #define OF_C_STACK 3 /* owner of a frame: an entry frame */
-
-/* PyObjectArenaAllocator: where pymalloc has its memory from. */
-struct arena_allocator {
-	void *context;
-	void *(*alloc)(void *context, size_t size);
-	void (*free)(void *context, void *arena, size_t size);
-};
 
 static struct {
 	uint32_t minor;
@@ -34,7 +26,6 @@ static struct {
 	int (*is_initialized)(void);
 	int (*is_finalizing)(void);
 	pymalloc_exchange *get_allocator, *set_allocator; /* or NULL */
-	void (*get_arenas)(struct arena_allocator *);	  /* or NULL */
 	uint64_t current, previous, executable, instruction, owner;
 	uint64_t finalizing; /* in _PyRuntime: set by Py_FinalizeEx(), behind functions of atexit */
 } python;
@@ -149,19 +140,8 @@ static void take(const struct interpreter_stack *stack)
 
 static bool wrap(void)
 {
-	struct arena_allocator arenas;
-
 	atomic_store(&is_up, false);
-	if (!python.set_allocator)
-		return true;
-	if (!pymalloc_wrap(python.get_allocator, python.set_allocator))
-		return false;
-	/* The blocks in its arenas are recorded. */
-	if (python.get_arenas) {
-		python.get_arenas(&arenas);
-		ranges_exempt((const void *)(uintptr_t)arenas.alloc);
-	}
-	return true;
+	return !python.set_allocator || pymalloc_wrap(python.get_allocator, python.set_allocator);
 }
 
 /* ---- versions ---- */
@@ -275,8 +255,6 @@ static const char *find_python(const struct interpreter_library *in)
 	if (!library_look_up(in, "PyMem_GetAllocator", &python.get_allocator) ||
 	    !library_look_up(in, "PyMem_SetAllocator", &python.set_allocator))
 		python.set_allocator = NULL;
-	if (!library_look_up(in, "PyObject_GetArenaAllocator", &python.get_arenas))
-		python.get_arenas = NULL;
 	find_ending(in);
 	return NULL;
 }

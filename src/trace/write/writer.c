@@ -77,7 +77,7 @@ struct trace_writer {
 	size_t promotions, promotion_room;
 	int64_t unit, now_ns; /* times are rounded down to units */
 	bool labelled;	      /* blocks of this chunk have labels */
-	uint32_t heaps_told;  /* a bit each: the chunk that says that there are such is written */
+	bool pools_told;      /* the chunk that says that there are pools is written */
 	struct track_writer tracks;
 	uint64_t track_events, groups; /* given to the sink */
 	uint64_t track_bytes;	       /* of what was given: track events and their tables */
@@ -427,16 +427,17 @@ static void write_measured_chunks(struct trace_writer *w)
 	}
 }
 
-/* A reader that does not know these heaps would add their blocks to malloc's. Such a chunk makes it
- * refuse the trace. */
-static void tell_heaps(struct trace_writer *w, uint32_t heaps, uint32_t chunk)
+/* A reader that does not know pools would add their blocks to malloc's. This chunk makes it refuse
+ * the trace. */
+static void tell_pools(struct trace_writer *w)
 {
+	const uint32_t pools = 1u << MAYFLY_HEAP_POOL | 1u << MAYFLY_HEAP_POOL_MAPPED;
 	struct bytes empty = {0};
 
-	if (w->heaps_told & heaps || !(w->heaps & heaps))
+	if (w->pools_told || !(w->heaps & pools))
 		return;
-	chunk_write(w->columns, &w->out, chunk, &empty, NULL, 0);
-	w->heaps_told |= heaps;
+	chunk_write(w->columns, &w->out, TRACE_POOLS, &empty, NULL, 0);
+	w->pools_told = true;
 }
 
 /* Writes the new rows of all tables. */
@@ -456,8 +457,7 @@ static int write_tables(struct trace_writer *w, bool last)
 	columns = last && for_names ? column_writer_new(for_names) : w->columns;
 	if (error || !columns)
 		return writer_fail(w, error ? error : MAYFLY_E_MEMORY);
-	tell_heaps(w, 1u << MAYFLY_HEAP_POOL | 1u << MAYFLY_HEAP_POOL_MAPPED, TRACE_POOLS);
-	tell_heaps(w, 1u << MAYFLY_HEAP_MAPPING, TRACE_MAPPED);
+	tell_pools(w);
 	tables_write(&w->tables, columns, &w->out, last);
 	if (columns != w->columns)
 		column_writer_free(columns);
