@@ -3,15 +3,18 @@
 """Random questions to exact traces of real programs, recounted the long way.
 
 What mayfly report answers is held against a recount of every event of mayfly dump, which knows
-nothing of how questions are answered. Questions are seeded: a failure names its command.
+nothing of how questions are answered. What Python's interpreter freed at its end is known from the second reader.
+Questions are seeded: a failure names its command.
 """
+import copy
 import os
 import random
 import re
 import sys
 from collections import defaultdict
 
-from harness import (MAYFLY, PYTHON, Folder, case, cases, check, main, need, program, record, report, run,
+import second_reader
+from harness import (MAYFLY, PYTHON, Folder, case, cases, check, main, need, program, read, record, report, run,
                      same)
 
 QUESTIONS = 250  # to each of four programs
@@ -28,6 +31,31 @@ class Block:
         self.died = self.lifetime = FOREVER
         self.freed_by = None
         self.temporary, self.inherited = False, inherited
+
+
+def kept_by_python(trace):
+    """Numbers of the blocks that its interpreter freed when it had begun to end, with one of its frames on the stack."""
+    trace = second_reader.Trace(read(trace))
+
+    def is_interpreted(node):
+        while node:
+            frame = trace.frames[trace.frame_of[node]]
+            if frame["kind"] == second_reader.CODE and frame["module"] == second_reader.NO_MODULE and (
+                    frame["locations"] and frame["locations"][0]["file"]):
+                return True
+            node = trace.parent[node]
+        return False
+
+    end = trace.info["python_end_ns"]
+    return {e.sample for e in trace.events if e.kind == "free" and e.flags & 16 and e.alloc.time < end
+            and is_interpreted(e.alloc.node)}
+
+
+def never_freed(block):
+    block = copy.copy(block)
+    block.died = block.lifetime = block.last = FOREVER
+    block.freed_by, block.temporary = None, False
+    return block
 
 
 class History:
@@ -72,6 +100,8 @@ class History:
                 most, self.peak_event = live, event + 1
         self.chains += [(self.blocks[number], chain) for number, chain in sizes.items()]
         self.duration = self.times[-1] if self.times else 0
+        kept = kept_by_python(trace)
+        self.as_leaks = [never_freed(block) if block.number in kept else block for block in self.blocks]
         self.functions = sorted({f for b in self.blocks for f in b.stack
                                  if "+0x" not in f and "[" not in f})
 
@@ -167,7 +197,8 @@ class Question:
 
     def blocks(self):
         """Those that count."""
-        kept = [b for b in self.history.blocks if self.keeps(b)
+        all_blocks = self.history.as_leaks if self.metric == "leaked" else self.history.blocks
+        kept = [b for b in all_blocks if self.keeps(b)
                 and not (b.inherited and self.metric in ("allocated", "temporary", "survived"))]
         if self.metric == "leaked":
             return [b for b in kept if b.died == FOREVER]
