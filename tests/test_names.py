@@ -169,7 +169,8 @@ def functions_of_java(option):
     with Folder() as here:
         source = os.path.join(SOURCE, "tests", "programs", "JavaChain.java")
         same(run(["javac", "-d", here.path, source]).code, 0, "javac")
-        command = ["java", "-XX:+PreserveFramePointer", "-XX:+UnlockDiagnosticVMOptions", "-XX:+DumpPerfMapAtExit",
+        # -Xbatch: stacks whose leaf the interpreter calls are cut, and the compiler in the background may wait for a CPU.
+        command = ["java", "-Xbatch", "-XX:+PreserveFramePointer", "-XX:+UnlockDiagnosticVMOptions", "-XX:+DumpPerfMapAtExit",
                    "-XX:CompileCommand=quiet", "-XX:CompileCommand=dontinline,JavaChain.f*", *option.split(),
                    "-cp", here.path, "JavaChain"]
         done = run([MAYFLY, "record", "-q", "-i", "16K", "-o", here / "t.mayfly", "--", *command], cwd=here / ".")
