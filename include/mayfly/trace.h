@@ -169,16 +169,16 @@ struct mayfly_info {
 	const char *context;
 	/* What the process called itself last, as ps shows it, where that is not its argv; else "". */
 	const char *title;
-	/* When Python's interpreter began to end. It then frees what the program had kept: for LEAKED, blocks
-	 * of stacks with interpreted frames are never freed after that. 0: it did not, or nobody saw it. */
-	int64_t python_end_ns;
-	/* The module whose function the console script of Python calls that the process ran; else "". */
-	const char *entry;
 	size_t bad_chunks; /* mayfly_trace_bad_chunk() */
 	bool whole;	   /* the trace was finished, and nothing but bad chunks is missing */
 	/* How many processes' traces were merged into this one, each with its own threads; 0: it is
 	 * that of one process, or was merged by a version that joined threads of one name. */
 	uint32_t processes;
+	/* When Python's interpreter began to end. It then frees what the program had kept: for LEAKED, blocks
+	 * of stacks with interpreted frames are never freed after that. 0: it did not, or nobody saw it. */
+	int64_t python_end_ns;
+	/* The module whose function the console script of Python calls that the process ran; else "". */
+	const char *entry;
 };
 
 const struct mayfly_info *mayfly_trace_info(const struct mayfly_trace *trace);
