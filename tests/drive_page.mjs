@@ -43,12 +43,25 @@ page.on("request", (request) => {
 const rests = () => document.querySelector("main, [role=alert]") &&
 	!document.querySelector("[aria-busy=true], .loading, .waiting, .total:empty");
 
-const settled = () => page.waitForFunction(rests);
+/** Until what the last input asked for is shown: the page draws it with one of the next frames. */
+async function settled() {
+	await page.evaluate(() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn))));
+	await page.waitForFunction(rests);
+}
 
 async function texts(selector) {
 	await settled();
 	const all = await page.locator(selector).allInnerTexts();
 	return all.map((text) => text.replace(/\s+/g, " ").trim());
+}
+
+/** Where an element is. One that the page draws anew at this moment has no place. */
+async function boxOf(selector) {
+	for (;;) {
+		await page.waitForSelector(selector);
+		const box = await page.locator(selector).boundingBox();
+		if (box) return box;
+	}
 }
 
 const steps = {
@@ -111,8 +124,7 @@ const steps = {
 	},
 	/** From one place of an element to another, in shares of its width, at half of its height. */
 	async drag(selector, from, to) {
-		await page.waitForSelector(selector);
-		const box = await page.locator(selector).boundingBox();
+		const box = await boxOf(selector);
 		const y = box.y + box.height / 2;
 		await page.mouse.move(box.x + from * box.width, y);
 		await page.mouse.down();
@@ -123,14 +135,13 @@ const steps = {
 	},
 	/** At a place of an element, in shares of its width and height. */
 	async clickAt(selector, x, y) {
-		await page.waitForSelector(selector);
-		const box = await page.locator(selector).boundingBox();
+		const box = await boxOf(selector);
 		await page.mouse.click(box.x + x * box.width, box.y + y * box.height);
 		await settled();
 	},
 	/** An element to this place, in pixels from the left. */
 	async dragTo(selector, x) {
-		const box = await page.locator(selector).boundingBox();
+		const box = await boxOf(selector);
 		const y = box.y + box.height / 2;
 		await page.mouse.move(box.x + box.width / 2, y);
 		await page.mouse.down();
