@@ -49,7 +49,7 @@ def one_of_two_names(which):
     _, versions, wanted = which
     known = " ".join("clang-%s lld-%s %s" % (v, v, RUNTIME % v) for v in versions.split())
     with Folder() as here:
-        packages, result = asked(here, known, "nodejs npm wasi-libc")
+        packages, result = asked(here, known, "nodejs npm wasi-libc zstd")
         same(result.code, 0, result)
         same(packages, ["clang-" + wanted, "lld-" + wanted, RUNTIME % wanted], result)
 
@@ -59,7 +59,7 @@ def names_without_a_package():
     """A name that apt knows from other packages only is as good as none: the second one is taken."""
     names = {v: "clang-%s lld-%s %s" % (v, v, RUNTIME % v) for v in ("14", "19")}
     with Folder() as here:
-        packages, result = asked(here, names["19"], "nodejs npm wasi-libc", named=names["14"])
+        packages, result = asked(here, names["19"], "nodejs npm wasi-libc zstd", named=names["14"])
         same((result.code, packages), (0, names["19"].split()), result)
 
 
@@ -68,7 +68,7 @@ def unknown_names_are_remembered():
     """When neither name is known, the next run asks for neither."""
     with Folder() as here:
         for attempt in range(2):
-            packages, result = asked(here, "", "nodejs npm wasi-libc")
+            packages, result = asked(here, "", "nodejs npm wasi-libc zstd")
             same((result.code, packages), (0, []), result)
             same(b"clang-14|clang-19" in result.err, attempt == 0, result)
 
@@ -77,7 +77,7 @@ def unknown_names_are_remembered():
 def either_name_will_do():
     """A package that is installed under its second name is not asked for."""
     with Folder() as here:
-        packages, result = asked(here, "clang-14 lld-14", "nodejs npm wasi-libc clang-19 lld-19 " +
+        packages, result = asked(here, "clang-14 lld-14", "nodejs npm wasi-libc zstd clang-19 lld-19 " +
                                  RUNTIME % "19")
         same((result.code, packages), (0, []), result)
         check(not result.out, result)

@@ -3,7 +3,8 @@
 // serves it, or the user gives a file. The page's data blocks:
 //
 //	#main		what begin.ts starts		#worker		the worker's script
-//	#reader, #zstd	WebAssembly, packed as #main is (unpack.ts)
+//	#zstd		WebAssembly, packed as #main is (unpack.ts)
+//	#reader		WebAssembly that zstd has packed: data-size bytes
 //	#trace, #base	traces: base64; data-name	#sources	{path: text}, JSON
 //	#state		data-name: the view and its filters
 import { HttpEngine } from "./http.ts";
@@ -12,6 +13,7 @@ import { takenBlocks } from "./save.ts";
 import { LocalEngine, readFile } from "./local.ts";
 import type { Engine } from "./engine.ts";
 import type { Opening, ReaderCode, TraceFile } from "./wasm.ts";
+import { Zstd } from "./zstd.ts";
 
 /** The text of a data block, which is removed: a trace is large. "": there is none. */
 function take(id: string): { text: string; name: string } {
@@ -22,18 +24,22 @@ function take(id: string): { text: string; name: string } {
 	return { text, name };
 }
 
-async function compile(id: string): Promise<WebAssembly.Module> {
+/** The bytes of a block with code; it goes into a saved page as it is. */
+function takeCode(id: string): { bytes: Uint8Array<ArrayBuffer>; size: number } {
 	const block = document.getElementById(id);
 	if (block) takenBlocks.push(block);
-	return WebAssembly.compile(await unpack(decodePacked(take(id).text)).arrayBuffer());
+	return { bytes: decodePacked(take(id).text), size: Number(block?.dataset["size"]) };
 }
 
 let local: Promise<{ script: string; code: ReaderCode }> | undefined;
 
 async function loadLocal(): Promise<{ script: string; code: ReaderCode }> {
 	const script = document.getElementById("worker")?.textContent ?? "";
-	const [reader, zstd] = await Promise.all([compile("reader"), compile("zstd")]);
-	return { script, code: { reader, zstd } };
+	const zstd = await WebAssembly.compile(await unpack(takeCode("zstd").bytes).arrayBuffer());
+	const packed = takeCode("reader");
+	const reader = new Uint8Array(packed.size);
+	if (!new Zstd(zstd).expand(packed.bytes, reader)) throw new Error("this page is damaged: its reader cannot be unpacked");
+	return { script, code: { reader: await WebAssembly.compile(reader), zstd } };
 }
 
 export async function openLocal(opening: Opening): Promise<Engine> {

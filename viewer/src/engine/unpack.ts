@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The page's data blocks: traces are base64; its own code is gzip, in an alphabet of 85 characters that
-// HTML takes as they are, as five of them for four bytes are less than base64's.
+// The page's data blocks: traces are base64; its own code is gzip or zstd, in an alphabet of 85 characters
+// that HTML takes as they are, as five of them for four bytes are less than base64's.
 
 const CHARACTERS = 4 << 20; // decoded at a time: a multiple of 4
 
