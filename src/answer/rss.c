@@ -129,7 +129,7 @@ static int find_empty(const struct rss *r, struct rss_moment *m)
 {
 	const struct mayfly_info *info = mayfly_trace_info(r->trace);
 	const struct mayfly_fragmentation *f = mayfly_trace_fragmentation(r->trace, true);
-	struct mayfly_estimate then = {0}, since = {0}, end = {0};
+	struct mayfly_estimate since = {0}, end = {0};
 	double freed, freed_bytes, runs, pages, threads;
 	int error;
 
@@ -140,13 +140,11 @@ static int find_empty(const struct rss *r, struct rss_moment *m)
 	for (size_t i = 0; i < r->mapped.rows; i++)
 		if (!strcmp(r->mapped.row[i].access, "brk"))
 			return 0;
-	error = ask(r->trace, MAYFLY_LIVE, m->time_ns, 0, &then);
-	if (!error)
-		error = ask(r->trace, MAYFLY_ALLOCATED, 0, m->time_ns, &since);
+	error = ask(r->trace, MAYFLY_ALLOCATED, 0, m->time_ns, &since);
 	if (!error)
 		error = ask(r->trace, MAYFLY_LIVE, MAYFLY_AT_END, 0, &end);
-	freed = then.blocks.estimate + since.blocks.estimate - end.blocks.estimate;
-	freed_bytes = then.bytes.estimate + since.bytes.estimate - end.bytes.estimate;
+	freed = m->live.blocks.estimate + since.blocks.estimate - end.blocks.estimate;
+	freed_bytes = m->live.bytes.estimate + since.bytes.estimate - end.bytes.estimate;
 	threads = fmax(1, counter_at(r->trace, "process.threads", m->time_ns));
 	runs = (double)(f->runs ? f->runs : f->pages) + freed + 1;
 	pages = (double)f->pages + BLOCK_PAGES * freed + freed_bytes / PAGE_BYTES + 2 * runs +

@@ -448,6 +448,10 @@ static bool sums_take_batch(void *context, const struct cursor_batch *b)
 		g->gate[k].before = events_before(g, &g->gate[k], b);
 		g->gate[k].events += g->gate[k].before;
 	}
+	if (first + b->e.events <= g->begin && g->gates == 1 && g->gate[0].before == b->e.events) {
+		g->gate[0].samples += b->e.allocs;
+		return true;
+	}
 	for (size_t i = 0; i < b->e.events; i++) {
 		pass_gates(g, i, b->e.is_free[i]);
 		if (is_done(g))
@@ -830,6 +834,33 @@ static bool sum_window(struct query_state *s)
 	       (!to || pass_events(s, chunk_of_event(s->trace, to), to, UINT64_MAX));
 }
 
+/*
+ * What is live at a moment: the parts up to it, and the events from there on. The pass begins with the
+ * first event all the same, as these may free blocks from any time.
+ *
+ *	|-- part 0 --|-- part 1 --|-- part 2 --|-- part 3 --|
+ *	                                  | at
+ *	 parts 0 and 1              events
+ */
+static bool sum_until(struct query_state *s)
+{
+	struct sums_cursor *cursor;
+	struct sums_part part;
+	uint64_t begin = 0;
+	int more = sums_cursor_open(s->trace, &cursor);
+
+	if (more)
+		return query_fail(s, more);
+	while (!s->error && (more = sums_cursor_next(cursor, &part)) == 1) {
+		if (part.to_ns > s->query->at_ns)
+			break;
+		add_part(s, &part);
+		begin = part.end_event;
+	}
+	sums_cursor_close(cursor);
+	return more < 0 ? query_fail(s, more) : !s->error && pass_events(s, 0, begin, UINT64_MAX);
+}
+
 static bool gather(struct query_state *s)
 {
 	bool counters = counters_say(s), has_parts = trace_sums_parts(s->trace) > 0;
@@ -840,9 +871,12 @@ static bool gather(struct query_state *s)
 		return query_fail(s, MAYFLY_E_ABSENT);
 	if (counters && (s->info->snapshot_ns || (s->exact && has_parts)))
 		return sum_parts(s);
-	if (s->exact && has_parts && s->query->metric == MAYFLY_ALLOCATED &&
-	    !query_asks_for_blocks(s))
-		return sum_window(s);
+	if (s->exact && has_parts && !query_asks_for_blocks(s)) {
+		if (s->query->metric == MAYFLY_ALLOCATED)
+			return sum_window(s);
+		if (at_time(s->query) && !has_window(s->query))
+			return sum_until(s);
+	}
 	if (!query_at_peak(s->query))
 		return sum_events(s);
 	if (!s->exact || !has_parts) {
