@@ -11,6 +11,7 @@
 #ifndef MAYFLY_HEAP_EDGES_H
 #define MAYFLY_HEAP_EDGES_H
 
+#include "heap/heap_layouts.h"
 #include "heap/heap_waste.h"
 #include "heap/python_objects.h"
 
@@ -48,6 +49,7 @@ struct heap_question {
 	uint32_t holders;
 	const struct heap_type *type; /* in order of addresses, none overlaps another */
 	size_t types;
+	struct heap_layouts *layouts; /* what debug information declares; NULL: nothing is known */
 	const struct python_interpreter *python; /* NULL: there is none */
 	size_t
 	    waste_contents; /* waste is looked for, with at most so many contents; 0: it is not */
@@ -64,7 +66,9 @@ struct heap_edges {
 	uint32_t *to;
 	size_t count, capacity;
 	uint16_t *type; /* of each block: 1 + a place in used[]; 0: not known */
-	uint32_t *used; /* places in heap_question.type; behind these, in python_objects.type */
+	/* Places in heap_question.type; behind these, in python_objects.type; behind these, twice a place in
+	 * heap_layouts.layout, and 1 more for an array of it. */
+	uint32_t *used;
 	size_t types;
 	uint64_t words; /* looked at */
 };

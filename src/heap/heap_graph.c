@@ -7,6 +7,7 @@
 
 #include "base/array.h"
 #include "base/search.h"
+#include "heap/heap_declared.h"
 
 /* ---- roots without what is malloc's own ---- */
 
@@ -153,8 +154,10 @@ bool heap_graph_make(const struct heap_image *image, unsigned int version,
 	good = good && python_objects_find(&g->objects, image, &g->blocks, q->python, problem);
 	if (good && !join_holders(&cut, &g->objects, &holders))
 		good = heap_fail(problem, HEAP_NO_MEMORY, 0);
-	good = good &&
-	       heap_edges_find(image, &g->blocks, &cut, &g->objects, &g->edges, &g->waste, problem);
+	good =
+	    good &&
+	    heap_edges_find(image, &g->blocks, &cut, &g->objects, &g->edges, &g->waste, problem) &&
+	    heap_declared_find(image, &g->blocks, q, &g->objects, &g->edges, problem);
 	python_objects_read_all(&g->objects);
 	free(roots.root);
 	free(own.range);

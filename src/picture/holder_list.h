@@ -25,6 +25,7 @@ struct holder {
 	const char *name;   /* readable; a stack's is its function, or "" */
 	const char *module; /* "" : none */
 	uint64_t address;   /* in the process, of a variable, or of a mapping without a name */
+	uint64_t in_block;  /* of a thread-local variable: from the begin of its module's block */
 	pid_t tid;	    /* 0: of no thread */
 	const char *thread; /* its name */
 	uint8_t rank;	    /* as heap_question.rank */

@@ -77,6 +77,9 @@ static bool add_module(struct loaded_modules *l, struct memory_source *s, size_t
 	m.name = base_name(m.path);
 	m.is_libc = !strcmp(m.name, "libc.so.6") || !strncmp(m.name, "libc-2.", 7);
 	open_path(s, path, there, sizeof(there));
+	m.file = demangle_intern(names, there, strlen(there));
+	if (!m.file)
+		return false;
 	if (s->maps.map[map].deleted || !data_symbols_read(&m.symbols, there, path, files, names))
 		return true;
 	if (!find_bias(&m, &s->maps.map[map])) {

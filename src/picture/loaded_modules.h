@@ -8,6 +8,7 @@
 
 struct loaded_module {
 	const char *path, *name; /* the name without its folder */
+	const char *file;	 /* where it can be opened */
 	uint64_t bias;		 /* address in the process less ELF address */
 	struct data_symbols symbols;
 	bool is_libc;

@@ -9,6 +9,7 @@
 
 #include "base/array.h"
 #include "base/system/clock.h"
+#include "picture/debug_types.h"
 #include "picture/own_memory.h"
 #include "picture/thread_roots.h"
 
@@ -23,6 +24,7 @@ struct making {
 	const struct picture_wishes *wishes;
 	struct memory_source source;
 	struct loaded_modules modules;
+	struct debug_types declared;
 	char *why;
 	size_t size;
 };
@@ -238,6 +240,7 @@ static bool make_graph(struct making *k, struct heap_problem *problem)
 				  .holders = (uint32_t)p->holders.count,
 				  .type = p->type,
 				  .types = p->types,
+				  .layouts = &k->declared.layouts,
 				  .python = p->has_python == PYTHON_KNOWN ? &p->python : NULL,
 				  .waste_contents = k->wishes->waste ? WASTE_CONTENTS_MOST : 0,
 				  .progress = progress,
@@ -248,7 +251,9 @@ static bool make_graph(struct making *k, struct heap_problem *problem)
 	*problem = (struct heap_problem){.trouble = HEAP_NO_MEMORY};
 	for (size_t i = 0; good && i < p->holders.count; i++)
 		rank[i] = p->holders.holder[i].rank;
+	debug_types_begin(&k->declared, &k->modules, &p->holders, &k->wishes->files, p->names);
 	good = good && heap_graph_make(&image, p->libc_version, &q, &p->graph, problem);
+	debug_types_close(&k->declared);
 	free(rank);
 	return good;
 }
@@ -272,6 +277,27 @@ static bool add_python(struct picture *p)
 						    .module = "Python",
 						    .thread = ""}) == HEAP_NONE)
 			return false;
+	return true;
+}
+
+/* Behind Python's types: each that was declared, and an array of it. */
+static bool add_declared(struct picture *p, const struct debug_types *d)
+{
+	size_t before = p->types + p->graph.objects.types.count, count = d->layouts.count;
+	const char **names = realloc(p->type_name, (before + 2 * count + 1) * sizeof(*names));
+
+	if (!names)
+		return false;
+	p->type_name = names;
+	for (size_t i = 0; i < count; i++) {
+		char array[DEBUG_NAME + 2];
+
+		snprintf(array, sizeof(array), "%s[]", d->made[i].name);
+		names[before + 2 * i] = d->made[i].name;
+		names[before + 2 * i + 1] = demangle_intern(p->names, array, strlen(array));
+		if (!names[before + 2 * i + 1])
+			return false;
+	}
 	return true;
 }
 
@@ -306,8 +332,9 @@ static bool make(struct making *k, bool *again)
 	}
 	memory_source_close(s);
 	loaded_modules_free(&k->modules);
-	if (good && !add_python(p))
+	if (good && (!add_python(p) || !add_declared(p, &k->declared)))
 		good = says(k, "out of memory");
+	debug_types_free(&k->declared);
 	if (good && !heap_shared_find(&p->graph, &p->shared))
 		good = says(k, "out of memory");
 	if (!good)

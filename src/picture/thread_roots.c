@@ -84,6 +84,7 @@ static bool add_tls_variables(struct roots *r, size_t thread, const struct loade
 		holder.name = holder_variable_name(r->names, v->name);
 		holder.module = m->name;
 		holder.address = block + v->start;
+		holder.in_block = v->start;
 		number = holder.name ? holder_list_add(r->l, holder) : HEAP_NONE;
 		if (number == HEAP_NONE ||
 		    !holder_list_claim(r->l, block + v->start, block + v->start + v->size, number))

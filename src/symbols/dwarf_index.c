@@ -21,8 +21,6 @@
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>
-#include <elfutils/libdwelf.h>
-#include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +28,7 @@
 
 #include "base/array.h"
 #include "base/interner.h"
+#include "symbols/dwarf_alt.h"
 #include "symbols/dwarf_lines.h"
 
 #define NONE		   UINT32_MAX
@@ -662,33 +661,6 @@ static void reopen_if_large(struct dwarf *d)
 	set_alt(d);
 }
 
-/* Opens the file with the parts that dwz moved out of several files. */
-static void open_alt(struct dwarf *d, const char *path, const struct debug_files *files)
-{
-	const void *id = NULL;
-	const char *name = NULL;
-	ssize_t length = dwelf_dwarf_gnu_debugaltlink(d->dbg, &name, &id);
-	char directory[PATH_MAX], candidate[PATH_MAX];
-
-	if (length <= 0)
-		return;
-	if (*name == '/') {
-		snprintf(candidate, sizeof(candidate), "%s", name);
-	} else {
-		snprintf(directory, sizeof(directory), "%s", path);
-		if ((size_t)snprintf(candidate, sizeof(candidate), "%s/%s", dirname(directory),
-				     name) >= sizeof(candidate))
-			return;
-	}
-	if (!d->alt_file->elf &&
-	    !elf_file_open_by_build_id(d->alt_file, &files->dirs, id, (size_t)length) &&
-	    !elf_file_open_if(d->alt_file, candidate, id, (size_t)length) &&
-	    !debug_server_open(files->server, d->alt_file, candidate, id, (size_t)length))
-		return;
-	d->alt = dwarf_begin_elf(d->alt_file->elf, DWARF_C_READ, NULL);
-	set_alt(d);
-}
-
 /* Makes the CU the owner of all addresses in its ranges that have no owner. */
 static bool claim(Dwarf_Die *cu, uint32_t number, const uint64_t *address, size_t count,
 		  uint32_t *owner)
@@ -865,7 +837,8 @@ void dwarf_index_resolve(struct elf_file *file, struct elf_file *alt, const char
 	d.dbg = dwarf_begin_elf(file->elf, DWARF_C_READ, NULL);
 	if (!d.dbg)
 		return;
-	open_alt(&d, path, files);
+	d.alt = dwarf_alt_open(d.dbg, alt, path, files);
+	set_alt(&d);
 	dwarf_lines_sections(&d.line_sections, file->elf);
 	if (scratch_new(&s, count))
 		resolve_all(&d, address, count, &s);
