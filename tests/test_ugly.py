@@ -804,6 +804,8 @@ def a_return_address_that_is_none(option):
         check(facts["complete"], "the spool was damaged")
         check(facts["truncated_stacks"] >= 3000, "only", facts["truncated_stacks"], "stacks are cut")
         check("allocate" in rows(here / "t.mayfly", "--metric", "allocated"), "the frame before is not known")
+        text = " ".join(run([MAYFLY, "report", here / "t.mayfly"]).out.decode().split())
+        check("lack their root part: the walk ended in allocate (cut_stack); most often" in text, text)
 
 
 if __name__ == "__main__":

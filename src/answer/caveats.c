@@ -7,6 +7,7 @@
 
 #include "answer/absent.h"
 #include "answer/counter_values.h"
+#include "answer/cut_stacks.h"
 #include "answer/figures.h"
 #include "answer/text_format.h"
 #include "answer/trace_facts.h"
@@ -95,10 +96,14 @@ static void say_inherited(char *buffer, size_t size, const struct mayfly_trace *
 static void say_truncated(char *buffer, size_t size, const struct mayfly_trace *trace)
 {
 	const struct mayfly_info *info = mayfly_trace_info(trace);
+	char places[CAVEAT_BYTES / 2];
 
-	if (info->truncated_stacks)
-		text_format(buffer, size, "%" PRIu64 " %s root part", info->truncated_stacks,
-			    info->truncated_stacks == 1 ? "stack lacks its" : "stacks lack their");
+	if (!info->truncated_stacks)
+		return;
+	cut_stacks_text(places, sizeof(places), trace);
+	text_format(buffer, size, "%" PRIu64 " %s root part%s%s", info->truncated_stacks,
+		    info->truncated_stacks == 1 ? "stack lacks its" : "stacks lack their",
+		    *places ? ": " : "", places);
 }
 
 static void say_not_counted(char *buffer, size_t size, const struct mayfly_trace *trace)
