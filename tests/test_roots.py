@@ -106,6 +106,23 @@ def a_root_is_used_again():
 
 
 @case
+def another_tree_is_built_anew():
+    """What was built there from one tree may be newer than the files of another: these count as changed."""
+    with Folder() as here:
+        tree = Tree(here)
+        old = 1_000_000_000
+        os.utime(here / "tree/file", (old, old))
+        copy = tree.root + "/src/mayfly/file"
+        tree.run("trixie")
+        check(os.stat(copy).st_mtime > old, "the first tree's time")
+        tree.run("trixie")
+        same(os.stat(copy).st_mtime, old, "the same tree keeps its times")
+        shutil.copytree(here / "tree", here / "other")
+        same(run(["sh", here / "other/scripts/test-on", "trixie"], env=tree.environment).code, 0)
+        check(os.stat(copy).st_mtime > old, "another tree's time")
+
+
+@case
 def half_installed():
     """A root in which packages were being installed when the run ended is made again."""
     with Folder() as here:
