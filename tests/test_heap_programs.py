@@ -238,6 +238,32 @@ def python_objects_by_name(how):
     same(picture["lost"]["bytes"], 0)
 
 
+# A tuple of four has its last item where a block of 72 bytes ends; texts get these blocks after them.
+BEHIND_TEXTS = """
+import sys
+TARGET = {"bytes": bytes(1 << 20)}
+tuples = [(i, i, i, TARGET) for i in range(20000)]
+del tuples
+NAMES = ["name %012d" % i for i in range(20000)]
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+@cases(INTERPRETERS)
+def nothing_is_behind_a_text(python):
+    """A short text may lie in a block that was something else's, whose pointers stand behind it."""
+    need_attach()
+    need(python)
+    with Folder() as here:
+        with open(here / "texts.py", "w", encoding="ascii") as file:
+            file.write(BEHIND_TEXTS)
+        with started(python, "-S", here / "texts.py", PYTHONMALLOC="malloc") as process:
+            picture = heap(process.pid)
+    row, = [row for row in picture["held"] if row["name"] == "__main__.TARGET"]
+    check(row["bytes"] > 1 << 20, row)
+
+
 @case
 def malloc_agrees_in_python():
     """A real program: what malloc itself counts, asked by the program."""

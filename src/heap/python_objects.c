@@ -28,7 +28,7 @@
 #define LONG_HEAD	  32u
 #define DEQUE_SPARES_MOST 16u
 #define BUFFER_LEAST	  4096u
-/* A text may have its characters elsewhere, or a second time. What is behind a short one means nothing. */
+/* A text may have its characters elsewhere, or a second time; one of ASCII characters alone has neither. */
 #define TEXT_POINTERS	  40u
 #define TEXT_POINTERS_END 72u
 
@@ -154,12 +154,15 @@ static void take_object(struct python_objects *o, uint32_t block, uint64_t addre
 		for (uint64_t at = t->head + OBJECT_HEAD; at < t->head + t->object_bytes; at += 8)
 			take_buffer(o, address + at);
 		break;
+	case PYTHON_TEXT:
+		if (!t->head && python_text_head(&o->reader, first))
+			o->words[block] = python_text_head(&o->reader, first) / 8;
+		break;
 	case PYTHON_OTHER:
 	case PYTHON_WEAKREF:
 	case PYTHON_MODULE:
 	case PYTHON_CLASS:
 	case PYTHON_CODE:
-	case PYTHON_TEXT:
 		break;
 	}
 }
@@ -268,8 +271,9 @@ unsigned int python_objects_parts(const struct python_objects *o, uint32_t block
 		return 0;
 	bytes = bytes < limit ? bytes : limit;
 	if (t && t->what == PYTHON_TEXT) {
-		part[0] = (struct python_part){TEXT_POINTERS, TEXT_POINTERS_END};
-		return bytes >= TEXT_POINTERS_END;
+		part[0] = (struct python_part){
+		    TEXT_POINTERS, bytes < TEXT_POINTERS_END ? bytes : TEXT_POINTERS_END};
+		return bytes > TEXT_POINTERS;
 	}
 	if (t && t->weak_list < t->head)
 		skip[skips++] = t->weak_list;

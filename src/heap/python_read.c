@@ -42,6 +42,17 @@ static bool is_name(const char *text)
 	return *text;
 }
 
+/* Where the characters are of a text that has only ASCII ones. */
+static uint32_t ascii_at(const struct python_reader *r)
+{
+	return r->python->version < 312 ? 48 : 40;
+}
+
+uint32_t python_text_head(const struct python_reader *r, const uint8_t *text)
+{
+	return (bytes_load(text + TEXT_STATE) & COMPACT_ASCII) == COMPACT_ASCII ? ascii_at(r) : 0;
+}
+
 bool python_read_text(struct python_reader *r, uint64_t string, char *to, size_t size)
 {
 	uint64_t length, state;
@@ -51,7 +62,7 @@ bool python_read_text(struct python_reader *r, uint64_t string, char *to, size_t
 	    !python_read_word(r, string + TEXT_STATE, &state) ||
 	    (state & COMPACT_ASCII) != COMPACT_ASCII || length >= size)
 		return false;
-	bytes = see(r, string + (r->python->version < 312 ? 48 : 40), (size_t)length);
+	bytes = see(r, string + ascii_at(r), (size_t)length);
 	if (!bytes)
 		return false;
 	memcpy(to, bytes, (size_t)length);

@@ -22,6 +22,10 @@ struct python_reader {
 };
 
 bool python_read_word(struct python_reader *r, uint64_t at, uint64_t *word);
+/* How many bytes of a text are before its characters, if all of them are ASCII and in it; 0: they are not. `text` has
+ * its first 40 bytes. */
+uint32_t python_text_head(const struct python_reader *r, const uint8_t *text);
+
 /* Names of a module, a class or a variable; false: it is none, or not in ASCII. */
 bool python_read_text(struct python_reader *r, uint64_t string, char *to, size_t size);
 bool python_read_c_text(struct python_reader *r, uint64_t at, char *to, size_t size);
