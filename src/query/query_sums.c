@@ -801,15 +801,20 @@ static size_t chunk_of_event(const struct mayfly_trace *t, uint64_t event)
 }
 
 /*
- * What was allocated in a window: the parts that lie in it as a whole, and the events before and
- * after these.
+ * What was allocated in a window, or is live at a moment, which is then the window's end: the parts that lie in
+ * it as a whole, and the events before and after these.
  *
  *	|-- part 0 --|-- part 1 --|-- part 2 --|-- part 3 --|
  *	       [ from             |            |       to [
  *	        events    parts 1 and 2         events
+ *
+ * For a moment, the pass over the events after the parts begins with the first one of all, as they may free
+ * blocks from any time.
  */
 static bool sum_window(struct query_state *s)
 {
+	bool moment = at_time(s->query);
+	int64_t end_ns = moment ? s->query->at_ns + 1 : s->query->to_ns;
 	uint64_t before = 0, from = 0, to = 0; /* to is 0 until there is a part */
 	struct sums_cursor *cursor;
 	struct sums_part part;
@@ -818,9 +823,9 @@ static bool sum_window(struct query_state *s)
 	if (more)
 		return query_fail(s, more);
 	while (!s->error && (more = sums_cursor_next(cursor, &part)) == 1) {
-		if (part.from_ns >= s->query->to_ns)
+		if (part.from_ns >= end_ns)
 			break;
-		if (part.from_ns >= s->query->from_ns && part.to_ns < s->query->to_ns) {
+		if (part.from_ns >= s->query->from_ns && part.to_ns < end_ns) {
 			add_part(s, &part);
 			from = to ? from : before;
 			to = part.end_event;
@@ -830,35 +835,9 @@ static bool sum_window(struct query_state *s)
 	sums_cursor_close(cursor);
 	if (more < 0)
 		return query_fail(s, more);
-	return !s->error && pass_events(s, query_first_chunk(s), 0, to ? from : UINT64_MAX) &&
-	       (!to || pass_events(s, chunk_of_event(s->trace, to), to, UINT64_MAX));
-}
-
-/*
- * What is live at a moment: the parts up to it, and the events from there on. The pass begins with the
- * first event all the same, as these may free blocks from any time.
- *
- *	|-- part 0 --|-- part 1 --|-- part 2 --|-- part 3 --|
- *	                                  | at
- *	 parts 0 and 1              events
- */
-static bool sum_until(struct query_state *s)
-{
-	struct sums_cursor *cursor;
-	struct sums_part part;
-	uint64_t begin = 0;
-	int more = sums_cursor_open(s->trace, &cursor);
-
-	if (more)
-		return query_fail(s, more);
-	while (!s->error && (more = sums_cursor_next(cursor, &part)) == 1) {
-		if (part.to_ns > s->query->at_ns)
-			break;
-		add_part(s, &part);
-		begin = part.end_event;
-	}
-	sums_cursor_close(cursor);
-	return more < 0 ? query_fail(s, more) : !s->error && pass_events(s, 0, begin, UINT64_MAX);
+	return !s->error &&
+	       ((to && !from) || pass_events(s, query_first_chunk(s), 0, to ? from : UINT64_MAX)) &&
+	       (!to || pass_events(s, moment ? 0 : chunk_of_event(s->trace, to), to, UINT64_MAX));
 }
 
 static bool gather(struct query_state *s)
@@ -871,12 +850,9 @@ static bool gather(struct query_state *s)
 		return query_fail(s, MAYFLY_E_ABSENT);
 	if (counters && (s->info->snapshot_ns || (s->exact && has_parts)))
 		return sum_parts(s);
-	if (s->exact && has_parts && !query_asks_for_blocks(s)) {
-		if (s->query->metric == MAYFLY_ALLOCATED)
-			return sum_window(s);
-		if (at_time(s->query) && !has_window(s->query))
-			return sum_until(s);
-	}
+	if (s->exact && has_parts && !query_asks_for_blocks(s) &&
+	    (s->query->metric == MAYFLY_ALLOCATED || (at_time(s->query) && !has_window(s->query))))
+		return sum_window(s);
 	if (!query_at_peak(s->query))
 		return sum_events(s);
 	if (!s->exact || !has_parts) {
