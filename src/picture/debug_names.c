@@ -7,6 +7,7 @@
 
 #include "answer/text_format.h"
 #include "base/hash.h"
+#include "symbols/dwarf_language.h"
 
 #define STD	  "std"
 #define ANONYMOUS "(anonymous namespace)"
@@ -70,19 +71,6 @@ bool debug_strip(Dwarf_Die *type, const char **alias)
 
 /* ---- what an entry is in ---- */
 
-static bool is_c(Dwarf_Die *unit)
-{
-	switch (dwarf_srclang(unit)) {
-	case DW_LANG_C:
-	case DW_LANG_C89:
-	case DW_LANG_C99:
-	case DW_LANG_C11:
-		return true;
-	default:
-		return false;
-	}
-}
-
 /* One step from an entry towards one that is in it. */
 static bool step_in(Dwarf_Die *at, Dwarf_Off wanted)
 {
@@ -114,7 +102,7 @@ static void find_scopes(Dwarf_Die *die, struct scopes *s)
 		declared = *die;
 	wanted = dwarf_dieoffset(&declared);
 	s->count = 0;
-	if (!dwarf_diecu(&declared, &at, NULL, NULL) || is_c(&at))
+	if (!dwarf_diecu(&declared, &at, NULL, NULL) || !dwarf_has_qualified_names(&at))
 		return;
 	while (s->count < DEBUG_DEPTH_MOST && step_in(&at, wanted) && dwarf_dieoffset(&at) < wanted)
 		switch (dwarf_tag(&at)) {

@@ -237,12 +237,7 @@ static Dwarf *open_dwarf(struct debug_module *m, const struct debug_files *files
 	if (s->build_id_length && !elf_file_has_build_id(&m->main, s->build_id, s->build_id_length))
 		return NULL;
 	if (!elf_file_has_dwarf(&m->main)) {
-		if (!elf_file_open_by_build_id(&m->debug, &files->dirs, s->build_id,
-					       s->build_id_length) &&
-		    !elf_file_open_debuglink(&m->debug, &m->main, m->module->path, &files->dirs) &&
-		    (!s->build_id_length ||
-		     !debug_server_open(files->server, &m->debug, m->module->path, s->build_id,
-					s->build_id_length)))
+		if (!debug_files_open(files, &m->debug, &m->main, m->module->path))
 			return NULL;
 		file = &m->debug;
 	}

@@ -112,11 +112,7 @@ static bool read_symbols(struct data_symbols *d, const struct elf_file *f, const
 	good = read_table(d, f, SHT_SYMTAB, names, &any);
 	d->has_table = any;
 	if (good && !any) {
-		if (elf_file_open_by_build_id(&debug, &files->dirs, f->build_id,
-					      f->build_id_length) ||
-		    elf_file_open_debuglink(&debug, f, path, &files->dirs) ||
-		    (f->build_id_length && debug_server_open(files->server, &debug, path,
-							     f->build_id, f->build_id_length)))
+		if (debug_files_open(files, &debug, f, path))
 			good = read_table(d, &debug, SHT_SYMTAB, names, &any);
 		d->has_table = any;
 		elf_file_close(&debug);

@@ -329,6 +329,17 @@ bool debug_server_open(struct debug_server *d, struct elf_file *f, const char *p
 	return false;
 }
 
+bool debug_files_open(const struct debug_files *files, struct elf_file *f,
+		      const struct elf_file *object, const char *path)
+{
+	return elf_file_open_by_build_id(f, &files->dirs, object->build_id,
+					 object->build_id_length) ||
+	       elf_file_open_debuglink(f, object, path, &files->dirs) ||
+	       (object->build_id_length &&
+		debug_server_open(files->server, f, path, object->build_id,
+				  object->build_id_length));
+}
+
 const char *debug_server_problem(struct debug_server *d)
 {
 	if (!d)

@@ -36,6 +36,11 @@ void debug_server_free(struct debug_server *d); /* NULL is allowed */
 bool debug_server_open(struct debug_server *d, struct elf_file *f, const char *path,
 		       const uint8_t *id, size_t length);
 
+/* Opens the separate debug file of an object that is open: by its build-id, by its name, or from a server. path: where
+ * the object was loaded from. *f is zeroed when there is none. */
+bool debug_files_open(const struct debug_files *files, struct elf_file *f,
+		      const struct elf_file *object, const char *path);
+
 /* What the user should know of the requests; NULL: nothing. Lives until the next call. */
 const char *debug_server_problem(struct debug_server *d);
 

@@ -29,6 +29,7 @@
 #include "base/array.h"
 #include "base/interner.h"
 #include "symbols/dwarf_alt.h"
+#include "symbols/dwarf_language.h"
 #include "symbols/dwarf_lines.h"
 
 #define NONE		   UINT32_MAX
@@ -172,21 +173,6 @@ static bool is_container(int tag)
 	}
 }
 
-/* C has no qualified names. */
-static bool has_qualified_names(Dwarf_Die *cu)
-{
-	switch (dwarf_srclang(cu)) {
-	case DW_LANG_C:
-	case DW_LANG_C89:
-	case DW_LANG_C99:
-	case DW_LANG_C11:
-	case DW_LANG_Mips_Assembler:
-		return false;
-	default:
-		return true;
-	}
-}
-
 /* The DIEs around `die` whose names qualify its name, outermost first. libdw cannot return parents,
  * so this descends from the CU: at each level into the last DIE that begins before the wanted one.
  */
@@ -195,7 +181,7 @@ static size_t find_containers(Dwarf_Die *die, Dwarf_Die container[DEEPEST_NAME])
 	Dwarf_Die cu, at, last;
 	size_t count = 0;
 
-	if (!dwarf_diecu(die, &cu, NULL, NULL) || !has_qualified_names(&cu))
+	if (!dwarf_diecu(die, &cu, NULL, NULL) || !dwarf_has_qualified_names(&cu))
 		return 0;
 	last = cu;
 	for (int level = 0; level < DEEPEST_TREE; level++) {
@@ -539,7 +525,7 @@ static void walk_unit(struct walk *w, Dwarf_Die *cu, uint64_t size)
 			language != DW_LANG_C_plus_plus_14;
 	w->visits_left = size;
 	walk_children(w, cu, NONE, 0);
-	if (!w->missing || !has_qualified_names(cu))
+	if (!w->missing || !dwarf_has_qualified_names(cu))
 		return;
 	w->in_classes = w->deep = true;
 	w->visits_left = size;
