@@ -16,19 +16,23 @@
 #define STRING_BYTES 32u
 #define BYTES_MOST   (1ull << 40) /* of a type */
 
-/* Where the library has what, in its containers and in their nodes. */
-#define TREE_BYTES    48u
-#define TREE_HEADER   8u
-#define TREE_PARENT   8u /* from the begin of a header or a node */
-#define TREE_LEFT     16u
-#define TREE_RIGHT    24u
-#define TREE_VALUE    32u
-#define HASH_BUCKETS  0u
-#define HASH_FIRST    16u
-#define HASH_VALUE    8u
-#define LIST_PREVIOUS 8u
-#define LIST_VALUE    16u
-#define FORWARD_VALUE 8u
+/* Where the library has what in its containers. */
+#define TREE_BYTES   48u
+#define TREE_HEADER  8u
+#define HASH_BUCKETS 0u
+#define HASH_FIRST   16u
+
+/* Nodes of the library: links to others, also in the header of a container, and then a value. */
+static const struct node_shape {
+	uint64_t link[3];
+	unsigned int links;
+	uint64_t value;
+} node_shapes[DEBUG_MAKINGS] = {
+    [DEBUG_TREE_NODE] = {{8, 16, 24}, 3, 32}, /* behind a colour: parent, left, right */
+    [DEBUG_HASH_NODE] = {{0}, 1, 8},
+    [DEBUG_LIST_NODE] = {{0, 8}, 2, 16},
+    [DEBUG_FORWARD_NODE] = {{0}, 1, 8},
+};
 
 struct building {
 	struct debug_types *d;
@@ -192,44 +196,42 @@ static uint32_t made_for(struct building *b, Dwarf_Die *container, Dwarf_Die *va
 	return layout;
 }
 
+/* The layout of a node with a value. */
+static uint32_t node_for(struct building *b, Dwarf_Die *container, Dwarf_Die *value,
+			 enum debug_making making)
+{
+	return made_for(b, container, value, making,
+			node_shapes[making].value + rounded_up(bytes_of(b->d, value)), 0);
+}
+
+static void add_links(struct building *b, uint64_t offset, enum debug_making making, uint32_t node)
+{
+	for (unsigned int i = 0; i < node_shapes[making].links; i++)
+		add_one(b, offset + node_shapes[making].link[i], node, HEAP_TO_ONE);
+}
+
 static void add_tree(struct building *b, Dwarf_Die *type, uint64_t offset, Dwarf_Die *value)
 {
 	uint64_t bytes = bytes_of(b->d, type);
-	uint32_t node = made_for(b, type, value, DEBUG_TREE_NODE,
-				 TREE_VALUE + rounded_up(bytes_of(b->d, value)), 0);
 
 	/* A comparison that has members comes first. */
 	offset += TREE_HEADER + (bytes > TREE_BYTES ? bytes - TREE_BYTES : 0);
-	add_one(b, offset + TREE_PARENT, node, HEAP_TO_ONE);
-	add_one(b, offset + TREE_LEFT, node, HEAP_TO_ONE);
-	add_one(b, offset + TREE_RIGHT, node, HEAP_TO_ONE);
+	add_links(b, offset, DEBUG_TREE_NODE, node_for(b, type, value, DEBUG_TREE_NODE));
 }
 
 static void add_hash_table(struct building *b, Dwarf_Die *type, uint64_t offset, Dwarf_Die *value)
 {
-	uint32_t node = made_for(b, type, value, DEBUG_HASH_NODE,
-				 HASH_VALUE + rounded_up(bytes_of(b->d, value)), 0);
+	uint32_t node = node_for(b, type, value, DEBUG_HASH_NODE);
 	uint32_t buckets = made_for(b, type, value, DEBUG_BUCKETS, POINTER, node);
 
 	add_one(b, offset + HASH_BUCKETS, buckets, HEAP_TO_ONE);
 	add_one(b, offset + HASH_FIRST, node, HEAP_TO_ONE);
 }
 
-static void add_list(struct building *b, Dwarf_Die *type, uint64_t offset, Dwarf_Die *value)
+static void add_list(struct building *b, Dwarf_Die *type, uint64_t offset, Dwarf_Die *value,
+		     enum debug_making making)
 {
-	uint32_t node = made_for(b, type, value, DEBUG_LIST_NODE,
-				 LIST_VALUE + rounded_up(bytes_of(b->d, value)), 0);
-
-	add_one(b, offset, node, HEAP_TO_ONE);
-	add_one(b, offset + LIST_PREVIOUS, node, HEAP_TO_ONE);
-}
-
-static void add_forward_list(struct building *b, Dwarf_Die *type, uint64_t offset, Dwarf_Die *value)
-{
-	add_one(b, offset,
-		made_for(b, type, value, DEBUG_FORWARD_NODE,
-			 FORWARD_VALUE + rounded_up(bytes_of(b->d, value)), 0),
-		HEAP_TO_ONE);
+	add_links(b, offset, making, node_for(b, type, value, making));
 }
 
 static void add_vector(struct building *b, uint64_t offset, Dwarf_Die *value)
@@ -288,9 +290,9 @@ static bool add_container(struct building *b, Dwarf_Die *type, uint64_t offset)
 	if (!debug_argument(type, "_Tp", &value))
 		return false;
 	if (container == DEBUG_LIST)
-		add_list(b, type, offset, &value);
+		add_list(b, type, offset, &value, DEBUG_LIST_NODE);
 	else if (container == DEBUG_FORWARD_LIST)
-		add_forward_list(b, type, offset, &value);
+		add_list(b, type, offset, &value, DEBUG_FORWARD_NODE);
 	else
 		add_vector(b, offset, &value);
 	return true;
@@ -487,29 +489,19 @@ bool debug_layouts_complete(struct heap_layouts *l, uint32_t layout)
 		add_type(&b, &type, 0, 0);
 		break;
 	case DEBUG_TREE_NODE:
-		add_one(&b, TREE_PARENT, layout, HEAP_TO_ONE);
-		add_one(&b, TREE_LEFT, layout, HEAP_TO_ONE);
-		add_one(&b, TREE_RIGHT, layout, HEAP_TO_ONE);
-		add_type(&b, &type, TREE_VALUE, 0);
-		break;
 	case DEBUG_HASH_NODE:
-		add_one(&b, 0, layout, HEAP_TO_ONE);
-		add_type(&b, &type, HASH_VALUE, 0);
-		break;
 	case DEBUG_LIST_NODE:
-		add_one(&b, 0, layout, HEAP_TO_ONE);
-		add_one(&b, LIST_PREVIOUS, layout, HEAP_TO_ONE);
-		add_type(&b, &type, LIST_VALUE, 0);
-		break;
 	case DEBUG_FORWARD_NODE:
-		add_one(&b, 0, layout, HEAP_TO_ONE);
-		add_type(&b, &type, FORWARD_VALUE, 0);
+		add_links(&b, 0, made.making, layout);
+		add_type(&b, &type, node_shapes[made.making].value, 0);
 		break;
 	case DEBUG_BUCKETS:
 		add_slot(&b, (struct heap_slot){.stride = POINTER,
 						.count = HEAP_TO_THE_END,
 						.layout = made.node,
 						.to = HEAP_TO_ONE});
+		break;
+	case DEBUG_MAKINGS:
 		break;
 	}
 	if (b.out_of_memory) {

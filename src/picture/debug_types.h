@@ -24,6 +24,7 @@ enum debug_making {
 	DEBUG_LIST_NODE,
 	DEBUG_FORWARD_NODE,
 	DEBUG_BUCKETS, /* pointers to nodes of a hash table */
+	DEBUG_MAKINGS
 };
 
 struct debug_made {
