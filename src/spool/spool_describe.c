@@ -223,7 +223,7 @@ static void describe_ending(const struct spool_header *mapped, struct tick_clock
 
 	if (!ticks || mapped->note_offset <= offsetof(struct spool_header, ending_ticks))
 		return;
-	info->python_end_ns = tick_clock_ns(clock, ticks);
+	info->python_end_ns = tick_clock_past_ns(clock, ticks);
 	if (info->python_end_ns > info->duration_ns)
 		info->python_end_ns = info->duration_ns;
 }
@@ -266,7 +266,7 @@ int spool_describe_end(const struct spool_source *source, const struct spool_hea
 	}
 	describe_exit(mapped, info);
 	if (atomic_load(&mapped->state) == SPOOL_OFF) {
-		end = tick_clock_ns(clock, atomic_load(&mapped->off_ticks));
+		end = tick_clock_past_ns(clock, atomic_load(&mapped->off_ticks));
 		describe_off(mapped, tables);
 	}
 	info->duration_ns = end > totals->last_ns ? end : totals->last_ns;

@@ -192,6 +192,14 @@ void tick_clock_find_line(struct tick_clock *c, uint64_t ticks)
 	}
 }
 
+int64_t tick_clock_past_ns(struct tick_clock *c, uint64_t ticks)
+{
+	if (c->points || ticks >= c->from || ticks <= c->start_ticks)
+		return tick_clock_ns(c, ticks);
+	return (int64_t)((double)c->base * (double)(ticks - c->start_ticks) /
+			 (double)(c->from - c->start_ticks));
+}
+
 uint64_t tick_clock_ticks(const struct tick_clock *c, int64_t ns)
 {
 	struct tick_clock_point from = {c->from, c->base};

@@ -54,7 +54,12 @@ void tick_clock_find_line(struct tick_clock *c, uint64_t ticks);
  * its beginning. */
 uint64_t tick_clock_ticks(const struct tick_clock *c, int64_t ns);
 
-/* A moment in ns since the start; never less than 0. */
+/* A moment of any time, in ns since the start: also one before the current line of a spool that grows, as straight from
+ * the start to it. */
+int64_t tick_clock_past_ns(struct tick_clock *c, uint64_t ticks);
+
+/* A moment in ns since the start; never less than 0. In a spool that grows, earlier ones than the current line count as
+ * its beginning: records come in order. */
 static inline int64_t tick_clock_ns(struct tick_clock *c, uint64_t ticks)
 {
 	double ns;
