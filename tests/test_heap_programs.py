@@ -238,27 +238,33 @@ def python_objects_by_name(how):
     same(picture["lost"]["bytes"], 0)
 
 
-# A tuple of four has its last item where a block of 72 bytes ends; texts get these blocks after them.
-BEHIND_TEXTS = """
+# What was in blocks before: a tuple of four, or a list's array of 65, has its last pointer where the block ends, of which
+# a text, or a set's table of 32 places, needs less.
+BEFORE_AND_AFTER = {
+    "text": ("(i, i, i, TARGET)", "'name %012d' % i"),
+    "set": ("[TARGET] * 65", "set(range(i, i + 10))"),
+}
+BEHIND = """
 import sys
 TARGET = {"bytes": bytes(1 << 20)}
-tuples = [(i, i, i, TARGET) for i in range(20000)]
-del tuples
-NAMES = ["name %012d" % i for i in range(20000)]
+before = [%s for i in range(5000)]
+del before
+AFTER = [%s for i in range(5000)]
 print("ready", flush=True)
 sys.stdin.read()
 """
 
 
-@cases(INTERPRETERS)
-def nothing_is_behind_a_text(python):
-    """A short text may lie in a block that was something else's, whose pointers stand behind it."""
+@cases([python + " " + what for python in INTERPRETERS for what in BEFORE_AND_AFTER])
+def nothing_is_behind_an_object(how):
+    """What an object leaves unused of its block may have the pointers of another one: they count for nothing."""
     need_attach()
+    python, what = how.split()
     need(python)
     with Folder() as here:
-        with open(here / "texts.py", "w", encoding="ascii") as file:
-            file.write(BEHIND_TEXTS)
-        with started(python, "-S", here / "texts.py", PYTHONMALLOC="malloc") as process:
+        with open(here / "behind.py", "w", encoding="ascii") as file:
+            file.write(BEHIND % BEFORE_AND_AFTER[what])
+        with started(python, "-S", here / "behind.py", PYTHONMALLOC="malloc") as process:
             picture = heap(process.pid)
     row, = [row for row in picture["held"] if row["name"] == "__main__.TARGET"]
     check(row["bytes"] > 1 << 20, row)

@@ -17,7 +17,9 @@
 #define OBJECT_ITEMS	  16u /* how many */
 #define LIST_ITEMS	  24u
 #define TUPLE_ITEMS	  24u
+#define SET_MASK	  32u /* one less than the places of its table */
 #define SET_TABLE	  40u
+#define SET_PLACE_WORDS	  2u
 #define WEAK_OBJECT	  16u
 #define WEAK_PREVIOUS	  40u
 #define WEAK_NEXT	  48u
@@ -138,7 +140,9 @@ static void take_object(struct python_objects *o, uint32_t block, uint64_t addre
 			take_word(o, object + LIST_ITEMS, type, limit(items));
 		break;
 	case PYTHON_SET:
-		take_word(o, object + SET_TABLE, type, UINT32_MAX);
+		if (python_read_word(&o->reader, object + SET_MASK, &items) && items < UINT32_MAX)
+			take_word(o, object + SET_TABLE, type,
+				  limit(SET_PLACE_WORDS * (items + 1)));
 		break;
 	case PYTHON_TUPLE:
 		if (python_read_word(&o->reader, object + OBJECT_ITEMS, &items))
