@@ -10,6 +10,7 @@
  */
 #include "answer/cut_stacks.h"
 
+#include "answer/plain_name.h"
 #include "answer/text_format.h"
 #include "answer/trace_names.h"
 
@@ -17,7 +18,6 @@
 #include <string.h>
 
 #define MOST_PLACES 3
-#define MOST_NAME   80 /* bytes of a function's name that are shown */
 #define NO_FRAME    UINT32_MAX
 #define TEXT_BYTES  1024
 
@@ -60,9 +60,12 @@ static void find_places(const struct mayfly_trace *trace, const uint32_t *paths,
 	const struct mayfly_info *info = mayfly_trace_info(trace);
 
 	for (uint32_t i = 0; i < info->frames; i++) {
-		uint32_t module = mayfly_trace_frame(trace, i)->module;
-		struct place *p = &place[module < info->modules ? module : info->modules];
+		const struct mayfly_frame *frame = mayfly_trace_frame(trace, i);
+		struct place *p =
+		    &place[frame->module < info->modules ? frame->module : info->modules];
 
+		if (frame->kind != MAYFLY_FRAME_CODE) /* frames that were left out */
+			continue;
 		p->paths += paths[i];
 		if (paths[i] > p->largest) {
 			p->largest = paths[i];
@@ -78,35 +81,35 @@ static int compare_places(const void *a, const void *b)
 	return (one < other) - (one > other);
 }
 
-/* Names a frame; whether it is compiled code, whose compiler can be told to write unwind tables. */
+/* Names a frame, without what makes names long; whether it is compiled code, whose compiler can be told to write
+ * unwind tables. */
 static bool name_place(char *buffer, size_t size, const struct mayfly_trace *trace, uint32_t index)
 {
 	const struct mayfly_frame *frame = mayfly_trace_frame(trace, index);
 	const struct mayfly_module *module = mayfly_trace_module(trace, frame->module);
-	char *name = malloc(NAME_BYTES);
-	bool is_go;
+	char text[UNKNOWN_FUNCTION], plain[UNKNOWN_FUNCTION];
+	const char *file = module ? path_base(module->path) : NULL;
+	const char *function = frame->location->function;
+	bool is_go = strstr(function, "asmcgocall");
 
-	if (name)
-		frame_name(name, NAME_BYTES, trace, frame, frame->location);
-	is_go = name && strstr(name, "asmcgocall");
-	text_format(buffer, size, "%.*s%s%s%s%s", MOST_NAME, name ? name : "", module ? " (" : "",
-		    module ? path_base(module->path) : " (code made at run time)",
-		    module ? ")" : "", is_go ? ", which Go calls on another stack" : "");
-	free(name);
+	name_collapse(
+	    plain, sizeof(plain),
+	    frame_shown_name(text, sizeof(text), frame->kind, function, file, frame->address), 1,
+	    "...");
+	text_format(buffer, size, "%s (%s)%s", plain, file ? file : "code made at run time",
+		    is_go ? ", which Go calls on another stack" : "");
 	return module && !is_go;
 }
 
 static void say_places(char *buffer, size_t size, const struct mayfly_trace *trace,
 		       const struct place *place, size_t places)
 {
-	char text[TEXT_BYTES] = "", one[TEXT_BYTES / 4];
+	char text[TEXT_BYTES] = "", one[TEXT_BYTES / MOST_PLACES];
 	bool compiled = false;
 
 	for (size_t i = 0; i < places; i++) {
-		size_t length = strlen(text);
-
 		compiled |= name_place(one, sizeof(one), trace, place[i].frame);
-		text_format(text + length, sizeof(text) - length, "%s%s",
+		text_append(text, sizeof(text), "%s%s",
 			    !i		     ? ""
 			    : i + 1 < places ? ", "
 					     : " and ",
