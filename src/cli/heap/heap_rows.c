@@ -225,18 +225,3 @@ char *heap_kind_text(char *buffer, size_t size, const struct picture *p, struct 
 			   text_bytes(least, sizeof(least), (double)kind.bytes / 2),
 			   text_bytes(bytes, sizeof(bytes), (double)kind.bytes));
 }
-
-char *heap_through_text(char *buffer, size_t size, const struct picture *p,
-			const struct heap_row *row)
-{
-	text_format(buffer, size, "%s", "");
-	for (unsigned int i = 0; i < HEAP_STAGES && row->stage[i].kinds.blocks; i++) {
-		const struct heap_stage *s = &row->stage[i];
-		char bytes[FIGURE_TEXT];
-
-		text_bytes(bytes, sizeof(bytes), (double)s->kinds.bytes / (double)s->kinds.blocks);
-		text_append(buffer, size, "%s%s", i ? " -> " : "",
-			    s->kind.type ? p->type_name[s->kind.type - 1] : bytes);
-	}
-	return buffer;
-}

@@ -32,9 +32,6 @@ char *heap_row_text(char *buffer, size_t size, const struct picture *p, const st
 /* "Session", "48-byte blocks" */
 char *heap_kind_text(char *buffer, size_t size, const struct picture *p, struct heap_kind kind,
 		     const struct heap_total *total);
-/* "7.82 KiB -> 72 B -> Session" */
-char *heap_through_text(char *buffer, size_t size, const struct picture *p,
-			const struct heap_row *row);
 const char *heap_holder_kind_word(enum holder_kind kind); /* for JSON */
 
 #endif

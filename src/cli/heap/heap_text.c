@@ -5,9 +5,12 @@
 #include <string.h>
 
 #include "answer/text_format.h"
+#include "answer/trace_names.h"
 #include "terminal/message.h"
 
-#define WHERE_COLUMNS 24
+#define WHERE_COLUMNS	24
+#define THROUGH_COLUMNS 36 /* and what says that there are more steps */
+#define STEP_COLUMNS	28 /* of one step */
 
 /* ---- sentences ---- */
 
@@ -156,6 +159,26 @@ static void put_figures(struct table *t, const char *title, int drop, const stru
 	table_count(COLUMN(t, "BLOCKS", true, 1), (double)total->blocks);
 }
 
+/* "7.82 KiB -> 72 B -> Session"; as many steps as fit. */
+static char *through_text(char *buffer, size_t size, const struct picture *p,
+			  const struct heap_view *view, const struct heap_row *row)
+{
+	*buffer = '\0';
+	for (unsigned int i = 0; i < HEAP_STAGES && row->stage[i].kinds.blocks; i++) {
+		const struct heap_stage *s = &row->stage[i];
+		char bytes[FIGURE_TEXT], fitted[NAME_BYTES];
+
+		text_bytes(bytes, sizeof(bytes), (double)s->kinds.bytes / (double)s->kinds.blocks);
+		name_fit(fitted, sizeof(fitted), &view->out,
+			 s->kind.type ? p->type_name[s->kind.type - 1] : bytes, STEP_COLUMNS);
+		if (i && !view->out.wide &&
+		    text_columns(buffer) + text_columns(fitted) > THROUGH_COLUMNS)
+			return text_append(buffer, size, " -> ...");
+		text_append(buffer, size, "%s%s", i ? " -> " : "", fitted);
+	}
+	return buffer;
+}
+
 static void put_row(struct table *t, const struct picture *p, const struct heap_view *view,
 		    const struct heap_row *row)
 {
@@ -169,7 +192,7 @@ static void put_row(struct table *t, const struct picture *p, const struct heap_
 	heap_put_name(COLUMN(t, "", false, 2, STYLE_DIM), view, where, WHERE_COLUMNS);
 	put_figures(t, "RETAINED", 3, p, &row->total);
 	table_cell(COLUMN(t, "THROUGH", false, 4, STYLE_DIM),
-		   heap_through_text(through, sizeof(through), p, row));
+		   through_text(through, sizeof(through), p, view, row));
 }
 
 static bool print_holders(const struct picture *p, const struct heap_view *view,
