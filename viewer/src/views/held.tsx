@@ -182,10 +182,10 @@ function About({ value, picture, recorded }: { value: Held; picture: Picture; re
 	return (
 		<p class="dim about">
 			{`${bytesText(value.bytes)} were in ${plural(value.blocks, "block")} when the picture was taken${when && ` (${when})`}. `}
-			{recorded ? `${estimateText(value.total)} of that was recorded: only this has types and stacks. A click on a part
-				shows the stacks that allocated it.` : "A click on a part shows its blocks by type and size."}
-			{value.elsewhere && ` ${estimateText(value.elsewhere)} was recorded outside of malloc's heap: the picture does
-				not tell who holds it.`}
+			{recorded ? `Recorded of that: ${estimateText(value.total)}; only this has types and stacks. A click on a part shows the
+				stacks that allocated it.` : "A click on a part shows its blocks by type and size."}
+			{value.elsewhere && ` Recorded outside of malloc's heap: ${estimateText(value.elsewhere)}; the picture does not
+				tell who holds it.`}
 		</p>
 	);
 }

@@ -196,7 +196,7 @@ function Listed(props: ViewProps & { value: Leaks }) {
 				<p class="dim about">
 					{`${estimateText(value.total)}, without what is suppressed.`}
 					{value.over_time && (growing.length
-						? ` ${countText(growing.length)} of ${plural(leaks.length, "stack")} still grew at the end, by ${
+						? ` ${countText(growing.length)} of these ${plural(leaks.length, "stack")} still grew at the end, by ${
 							bytesText(rate)} a second${growing.length > 1 ? " together" : ""}.`
 						: leaks.length > 0 && " None of these stacks still grew at the end.")}
 					{value.python_end_ns !== undefined && ` Python: what its interpreter freed after it began to end (${
