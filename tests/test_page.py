@@ -292,7 +292,7 @@ def terminal():
 
 # ---- caveats ----
 
-CAVEATS = ["Stopped", "Spool", "Incomplete", "Dropped", "Thinned", "Inherited", "Truncated", "Not counted", "Unknown",
+CAVEATS = ["Stopped", "Spool", "Incomplete", "Dropped", "Thinned", "Inherited", "Truncated", "Not counted", "Unknown", "Picture",
            "Missed", "Note", "Hint", "Pools", "Counted"]
 
 

@@ -14,6 +14,8 @@ import sysconfig
 from harness import (Folder, MAYFLY, PYTHON, Skip, case, cases, check, info, main, mayfly, program, record, report,
                      run, same)
 
+from attaching import need_attach
+
 folder = Folder()
 folder.__enter__()
 BLOCKS, SIZE = 300, 50000
@@ -166,6 +168,19 @@ def a_worker_that_is_told_to_end():
     near(by_function(child)["work"], BLOCKS * SIZE)
     check("work" not in by_function(trace), "the parent's leaks")
     os.unlink(child)
+
+
+@cases(["-x", "--interval=16384"])
+def a_picture_at_the_exit_comes_too_late(option):
+    """It says so, and when the interpreter began to end: before the program was held for the picture."""
+    need_attach()
+    trace = recorded(KEEPS, option, "--heap-at=exit")
+    at = json.loads(mayfly("report", "--by", "holder", "--json", trace).out)["time_ns"]
+    facts = info(trace)
+    check(facts["python_end_ns"] <= at <= facts["duration_ns"], facts["python_end_ns"], at)
+    for command in (["report"], ["report", "--by", "holder"], ["leaks"]):
+        text = " ".join(mayfly(*command, trace).text.split())
+        check("Python's interpreter had begun to free its objects" in text, command, text)
 
 
 @cases(["os._exit(0)", "os.kill(os.getpid(), signal.SIGKILL)"])

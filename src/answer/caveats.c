@@ -148,6 +148,19 @@ static void say_missed(char *buffer, size_t size, const struct mayfly_trace *tra
 			    info->missed_frees == 1 ? "block ended" : "blocks ended");
 }
 
+static void say_late_picture(char *buffer, size_t size, const struct mayfly_trace *trace)
+{
+	const struct mayfly_info *info = mayfly_trace_info(trace);
+	const struct mayfly_picture *picture = mayfly_trace_picture(trace);
+
+	if (picture && info->python_end_ns && picture->time_ns >= info->python_end_ns)
+		text_format(
+		    buffer, size,
+		    "when the heap's picture was taken, Python's interpreter had begun to free "
+		    "its objects; ask for one before with 'mayfly ctl PID heap', or record with "
+		    "--heap-at peak");
+}
+
 static void say_note(char *buffer, size_t size, const struct mayfly_trace *trace)
 {
 	text_format(buffer, size, "%s", mayfly_trace_info(trace)->note);
@@ -217,6 +230,7 @@ static const struct {
     [CAVEAT_NOT_COUNTED] = {"Not counted", say_not_counted},
     [CAVEAT_UNKNOWN] = {"Unknown", say_unknown},
     [CAVEAT_MISSED] = {"Missed", say_missed},
+    [CAVEAT_PICTURE] = {"Picture", say_late_picture},
     [CAVEAT_NOTE] = {"Note", say_note},
     [CAVEAT_FEW_SAMPLES] = {"Hint", say_few_samples},
 };

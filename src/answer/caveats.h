@@ -22,8 +22,9 @@ enum caveat_kind {
 	CAVEAT_TRUNCATED,
 	CAVEAT_NOT_COUNTED,
 	CAVEAT_UNKNOWN, /* what the trace lacks because the file that it was converted from lacks it */
-	CAVEAT_MISSED, /* frees that were not seen */
-	CAVEAT_NOTE,   /* the remark of whoever wrote the trace */
+	CAVEAT_MISSED,	/* frees that were not seen */
+	CAVEAT_PICTURE, /* that of the heap was taken too late */
+	CAVEAT_NOTE,	/* the remark of whoever wrote the trace */
 	CAVEAT_FEW_SAMPLES,
 	CAVEATS
 };

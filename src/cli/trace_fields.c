@@ -156,6 +156,7 @@ void print_track_fields(const struct output *o, const struct mayfly_trace *trace
 void print_bypass(const struct output *o, const struct mayfly_trace *trace)
 {
 	print_caveat(o, trace, CAVEAT_MISSED);
+	print_caveat(o, trace, CAVEAT_PICTURE);
 	print_caveat(o, trace, CAVEAT_NOTE);
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "answer/by_label.h"
+#include "answer/caveats.h"
 #include "answer/pass_through.h"
 #include "answer/trace_facts.h"
 #include "answer/text_format.h"
@@ -96,6 +97,16 @@ static void print_rounding(const struct report *r)
 			      text_duration(step, sizeof(step), (double)r->file.info->snapshot_ns));
 }
 
+/* 'mayfly leaks' says it once for both of its tables. */
+static void print_late_picture(const struct report *r)
+{
+	char text[CAVEAT_BYTES];
+
+	if (r->q.query.metric == MAYFLY_IN_PICTURE && r->q.query.holding == MAYFLY_LOST_OR_HELD &&
+	    *caveat_text(text, sizeof(text), r->file.trace, CAVEAT_PICTURE))
+		print_wrapped(&r->out, STYLE_DIM, 2, "%s", text);
+}
+
 static bool by_frames(enum mayfly_by by)
 {
 	return by == MAYFLY_BY_FUNCTION || by == MAYFLY_BY_LINE || by == MAYFLY_BY_STACK;
@@ -125,6 +136,7 @@ static void print_answer_title(const struct report *r, const struct mayfly_resul
 		      text_estimate(figure, sizeof(figure), r->out.utf8, e), samples,
 		      r->q.filtered ? ", filtered" : "");
 	print_rounding(r);
+	print_late_picture(r);
 	report_print_folded(r);
 }
 
