@@ -52,9 +52,9 @@ type tracer = { number : int; path : string }
 
 let default_sampling_rate = 1e-6
 let default_spool_rate = 1e-5
-let default_callstack_limit = 400
+let most_frames = 1 lsl 20
+let default_callstack_limit = most_frames
 let most_memtrace_frames = 400
-let most_spool_frames = 1024
 
 let say text = try prerr_endline ("mayfly: " ^ text) with Sys_error _ -> ()
 
@@ -176,9 +176,9 @@ let check_rate rate =
     invalid_arg "Mayfly: the sampling rate must be above 0 and at most 1"
 
 let check_limit limit =
-  if limit < 1 || limit > most_spool_frames then
+  if limit < 1 || limit > most_frames then
     invalid_arg
-      (Printf.sprintf "Mayfly: the callstack limit must be from 1 to %d" most_spool_frames)
+      (Printf.sprintf "Mayfly: the callstack limit must be from 1 to %d" most_frames)
 
 exception Problem of string
 
@@ -342,7 +342,7 @@ let take settings setting =
   | "ocaml", _ -> set (rate_of text) (fun rate -> { settings with rate = Some rate })
   | "ocaml_frames", _ ->
     set
-      (Option.bind (number_of text) (fun n -> if n <= most_spool_frames then Some n else None))
+      (Option.bind (number_of text) (fun n -> if n <= most_frames then Some n else None))
       (fun n -> { settings with frames = Some n })
   | "max_spool", _ -> set (bytes_of text) (fun most -> { settings with most })
   | "pid", _ -> set (number_of text) (fun n -> { settings with only = Some n })

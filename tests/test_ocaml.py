@@ -7,6 +7,7 @@ import functools
 import glob
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -188,6 +189,51 @@ def promotions():
                 same(state.get(e["sample"]), "alloc", "a promoted block")
             if "sample" in e:
                 state[e["sample"]] = e["event"]
+
+
+# ---- stacks ----
+
+def stacks(trace):
+    """The OCaml stacks of a trace with their bytes: from the root, and how many frames each lacks."""
+    text = run([MAYFLY, "export", "--to", "folded", "--heap", "ocaml", "--metric", "allocated",
+                "--all-frames", "-o", "-", trace]).out.decode()
+    for line in text.splitlines():
+        path, size = line.rsplit(" ", 1)
+        yield path.split(";"), sum(map(int, re.findall(r"(\d+) frames left out", path))), int(size)
+
+
+@case
+def whole_stacks():
+    """The cells of a list are made on the way back, one at each depth. None is left out, and all have their
+    caller, although only both ends of deep stacks are kept."""
+    n = 2600
+    with Folder() as here:
+        unchanged([program(), "lists", str(n)], here / "t.mayfly", "--ocaml=1")
+        depths = {}
+        for path, missing, size in stacks(here / "t.mayfly"):
+            calls = sum(name.endswith(".count") for name in path)
+            if path[-1].endswith(".count"):
+                same(path[:2], ["caml_program", "Ocaml"], "the root")
+                depths[calls + missing] = depths.get(calls + missing, 0) + size
+                same(missing > 0, len(path) + missing > 2047, "left out of %d" % len(path))
+        depths[1] -= 4 * WORD # the closure of `count`
+        other = {depth: size for depth, size in depths.items() if size != 3 * WORD}
+        same((sorted(depths), other), (list(range(1, n + 1)), {}), "cells by depth")
+        same((info(here / "t.mayfly")["truncated_stacks"], note_of(here / "t.mayfly")), (0, ""), "cut")
+
+
+@case
+def limited_stacks():
+    with Folder() as here:
+        unchanged([program(), "lists", "3000"], here / "t.mayfly", "--ocaml=1e-2", "--ocaml=frames=100")
+        facts = info(here / "t.mayfly")
+        check(facts["truncated_stacks"] > 0 and facts["ocaml_rate"] == 0.01, facts)
+        check("ocaml_frames=100" in facts["note"], facts["note"])
+        same(max(len(path) for path, _, _ in stacks(here / "t.mayfly")), 101, "frames and a mark")
+        for wrong in "frames=0", "frames=1048577", "frames=x", "frames=":
+            refused = run([MAYFLY, "record", "--ocaml=" + wrong, program(), "lists", "1"])
+            same(refused.code, 125, wrong)
+            check(b"1 to 1048576" in refused.err, refused)
 
 
 # ---- the program is not disturbed ----

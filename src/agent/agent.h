@@ -149,6 +149,8 @@ HIDDEN extern volatile uint32_t *agent_same_process;
 #define AGENT_PID_MARK '\1' /* what "%p" becomes, so that a "%25p" can be told from it */
 
 #define AGENT_OCAML_RATE 1e-5
+#define AGENT_OCAML_FRAMES                                                                         \
+	(1u << 20) /* so many that stacks are whole: a runtime without limit goes on for seconds */
 
 #define AGENT_MAP_EVENTS_OFF UINT64_MAX
 
@@ -167,7 +169,7 @@ struct agent_config {
 	uint32_t target_pid;   /* 0 any; else other processes are traced only with follow */
 	uint64_t map_events;   /* the least bytes of a mapping that is recorded, or _OFF */
 	double ocaml_rate;     /* samples for each word; 0: OCaml's blocks are not recorded */
-	uint32_t ocaml_frames; /* of a stack */
+	uint32_t ocaml_frames; /* of a stack, that the runtime is asked for */
 	uint64_t seed;	       /* 0: from the kernel */
 	bool follow, attached;
 	bool runtime_events; /* of OCaml 5 are read by the recorder */

@@ -27,7 +27,7 @@
  *	filters=N	   the number of seccomp filters that the recorder runs under
  *	owner=UID	   its user, as its user namespace knows it
  *	users=INODE	   that namespace
- *	ocaml_frames=N	   the number of frames kept of an OCaml stack (400), from the leaf
+ *	ocaml_frames=N	   the most frames that OCaml's runtime collects of a stack, from the leaf
  *
  * interval, exact, overhead, max_spool and start fill the header of a spool that the agent makes
  * itself. In one that a recorder has made, the header has them already, and they count. BYTES may
@@ -212,7 +212,7 @@ static bool take_ocaml_frames(const char *text, size_t length, void *to)
 {
 	uint64_t frames;
 
-	if (!take_number(text, length, &frames) || frames < 1 || frames > SPOOL_OCAML_FRAMES)
+	if (!take_number(text, length, &frames) || frames < 1 || frames > AGENT_OCAML_FRAMES)
 		return false;
 	*(uint32_t *)to = (uint32_t)frames;
 	return true;

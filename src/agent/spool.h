@@ -40,7 +40,7 @@ struct writer {
 	struct mixing *mixing; /* of interpreter.c, to make the next `mixed` */
 	bool is_mixed;
 	uint32_t mixed_depth, mixed_common;
-	uint32_t ocaml_depth, ocaml_slots;
+	uint32_t ocaml_depth, ocaml_slots, ocaml_elided;
 	/* The labels in force in the packet (of self.label_version), and which TYPE and LABEL
 	 * records the packet has. */
 	uint64_t label_version;
@@ -50,9 +50,9 @@ struct writer {
 	uint32_t label[SPOOL_LABELS_MOST];
 	uint8_t label_said[SPOOL_LABEL_IDS / 8]; /* bits */
 	bool type_said[SPOOL_EVENT_TYPES];
-	/* The latest stack of a runtime's heap, from the root; and, of its root-most frames, what OCaml's
-	 * runtime has for them, in its order: the root is the last. */
-	uint64_t ocaml_stack[SPOOL_OCAML_FRAMES + 1];
+	/* The latest stack of a runtime's heap, from the root, with its marks; and, of its root-most frames,
+	 * what OCaml's runtime has for them, in its order: the root is the last. */
+	uint64_t ocaml_stack[SPOOL_MAX_FRAMES];
 	uint64_t ocaml_slot[SPOOL_OCAML_FRAMES];
 	/* With an interpreter: the latest capture with its frames in it, from the root. */
 	uint64_t mixed[SPOOL_MAX_FRAMES];

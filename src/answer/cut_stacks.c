@@ -90,7 +90,8 @@ static bool name_place(char *buffer, size_t size, const struct mayfly_trace *tra
 	char text[UNKNOWN_FUNCTION], plain[UNKNOWN_FUNCTION];
 	const char *file = module ? path_base(module->path) : NULL;
 	const char *function = frame->location->function;
-	bool is_go = strstr(function, "asmcgocall");
+	const char *source = frame->location->file, *suffix = source ? strrchr(source, '.') : NULL;
+	bool is_go = strstr(function, "asmcgocall"), is_ocaml = suffix && !strcmp(suffix, ".ml");
 
 	name_collapse(
 	    plain, sizeof(plain),
@@ -98,7 +99,7 @@ static bool name_place(char *buffer, size_t size, const struct mayfly_trace *tra
 	    "...");
 	text_format(buffer, size, "%s (%s)%s", plain, file ? file : "code made at run time",
 		    is_go ? ", which Go calls on another stack" : "");
-	return module && !is_go;
+	return module && !is_go && !is_ocaml;
 }
 
 static void say_places(char *buffer, size_t size, const struct mayfly_trace *trace,

@@ -466,8 +466,11 @@ enum spool_heap {
 #define SPOOL_ADDRESS_POOL	  (1ull << 62)
 #define SPOOL_ADDRESS_POOL_MAPPED (1ull << 61)
 
-#define SPOOL_OCAML_FRAMES 1024u /* the most that a stack of OCaml's may have */
-#define SPOOL_OCAML_PLACES 32u	 /* of one frame */
+/* The most of a stack of OCaml's, beside its marks. A deeper one keeps its SPOOL_OCAML_ROOT root-most
+ * frames, then an ELIDED mark, and its leaf-most frames. */
+#define SPOOL_OCAML_FRAMES (SPOOL_MAX_FRAMES - 2)
+#define SPOOL_OCAML_ROOT   512u
+#define SPOOL_OCAML_PLACES 32u /* of one frame */
 /* Frames of a runtime that uses mayfly/memprof.h have numbers from here on in place of addresses; the
  * upper 32 bits are these. Above all addresses of programs. */
 #define SPOOL_RUNTIME_CODE (1ull << 48)

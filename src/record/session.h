@@ -49,6 +49,7 @@ struct record {
 	int runtime_events_off; /* 0 or 1 */
 	int last_image_only;	/* 0 or 1: of a process, what it was before an exec is not kept */
 	double ocaml_rate;	/* 0: the agent's own */
+	uint32_t ocaml_frames;	/* 0: stacks are whole */
 	bool force, follow, quiet;
 	int64_t snapshot_ns;
 	uint64_t max_size, max_spool; /* 0: not given */

@@ -138,6 +138,9 @@ char *record_agent_settings(const struct record *r)
 		snprintf(ocaml, sizeof(ocaml), ",ocaml=off");
 	else if (r->ocaml_rate > 0)
 		snprintf(ocaml, sizeof(ocaml), ",ocaml=%.15g", r->ocaml_rate);
+	if (r->ocaml_frames)
+		snprintf(ocaml + strlen(ocaml), sizeof(ocaml) - strlen(ocaml), ",ocaml_frames=%u",
+			 r->ocaml_frames);
 	if (r->map_events_off)
 		snprintf(maps, sizeof(maps), ",map_events=off");
 	else if (r->map_events)

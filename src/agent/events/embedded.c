@@ -33,6 +33,12 @@ static void begin_again(void)
 		on_fork_before();
 }
 
+/* That are kept of a stack. memprof.h allows one more, which shows that there are more. */
+static uint32_t most_frames(void)
+{
+	return runtime_blocks.frames < 1023 ? runtime_blocks.frames : 1023;
+}
+
 /* OCaml's recording may have begun before: then this has the rate of that. */
 static double begin(uint32_t *frames)
 {
@@ -49,7 +55,7 @@ static double begin(uint32_t *frames)
 		life_on_fork = begin_again;
 		runtime_blocks_tell_rate();
 	}
-	*frames = runtime_blocks_frames();
+	*frames = most_frames() + 1;
 	return runtime_blocks.rate;
 }
 
@@ -115,8 +121,8 @@ static const uint32_t heap_of[] = {
 static uint32_t take_stack(struct writer *w, const struct mayfly_memprof_block *block,
 			   const uint64_t *addresses)
 {
-	bool cut = block->depth > runtime_blocks.frames;
-	uint32_t kept = cut ? runtime_blocks.frames : block->depth;
+	bool cut = block->depth > most_frames();
+	uint32_t kept = cut ? most_frames() : block->depth;
 	uint32_t common = 0, before = w->ocaml_depth;
 
 	w->ocaml_slots = 0;

@@ -13,7 +13,7 @@ struct runtime_blocks {
 	double rate;		 /* samples for each 8 bytes: runtime_blocks_set_rate() */
 	uint32_t interval_log2;	 /* of the bytes for each sample, rounded down */
 	uint64_t interval_bytes; /* rounded down */
-	uint32_t frames;	 /* that are kept of a stack, from the leaf */
+	uint32_t frames;	 /* the most that are looked at of a stack, from the leaf */
 };
 extern struct runtime_blocks runtime_blocks;
 

@@ -145,40 +145,123 @@ static uint32_t same_before(const uint64_t *end, const uint64_t *other, uint32_t
 	return n;
 }
 
-/*
- * Puts the stack into w->ocaml_stack, from its root. Returns the number of root-most frames that the
- * one before had, too. Slots are compared, not addresses: most of a deep stack is as before, and a
- * slot always has the same address.
- */
-static uint32_t take_ocaml_stack(struct writer *w, const struct memprof_block *block)
+/* A stack as the runtime gives it, and which of it is kept. */
+struct ocaml_stack {
+	const uint64_t *slot; /* from the leaf */
+	uint32_t slots;
+	bool cut;	     /* the runtime gave no more */
+	uint32_t root, leaf; /* frames that are kept at these ends; leaf 0: all are in `root` */
+};
+
+/* Where the leaf part of a deep stack begins moves by this many frames at once, so that the stacks of a
+ * recursion differ in few frames. */
+#define SEGMENT 512u
+
+static struct ocaml_stack given_stack(const struct memprof_block *block)
 {
 	size_t given = memprof_frames(block->callstack);
 	size_t skip = block->skip < given ? block->skip : given;
-	bool cut = given - skip > runtime_blocks.frames;
-	uint32_t slots = cut ? runtime_blocks.frames : (uint32_t)(given - skip), same = 0, n;
-	const uint64_t *slot = (const uint64_t *)block->callstack + skip;
+	struct ocaml_stack s = {.slot = (const uint64_t *)block->callstack + skip};
+	uint32_t most = SPOOL_OCAML_FRAMES - SPOOL_OCAML_ROOT, beyond;
+
+	s.cut = given - skip > runtime_blocks.frames;
+	s.slots = s.cut ? runtime_blocks.frames : (uint32_t)(given - skip);
+	s.root = s.slots;
+	if (s.slots > SPOOL_OCAML_FRAMES) {
+		s.root = SPOOL_OCAML_ROOT;
+		beyond = s.slots - s.root - most;
+		s.leaf = s.slots - s.root - (beyond + SEGMENT - 1) / SEGMENT * SEGMENT;
+	}
+	return s;
+}
+
+static uint32_t elided(const struct ocaml_stack *s)
+{
+	return s->slots - s->root - s->leaf;
+}
+
+/* The number of root-most kept frames that are those of the stack before. Slots are compared, not
+ * addresses: most of a deep stack is as before, and a slot always has the same address. */
+static uint32_t same_as_before(const struct writer *w, const struct ocaml_stack *s)
+{
+	const uint64_t *end = w->ocaml_slot + SPOOL_OCAML_FRAMES;
+	bool was_cut = w->ocaml_depth && w->ocaml_stack[0] == SPOOL_MARK(SPOOL_MARK_TRUNCATED, 0);
+	uint32_t most = s->root + s->leaf < w->ocaml_slots ? s->root + s->leaf : w->ocaml_slots;
+	uint32_t same;
+
+	if (s->cut != was_cut)
+		return 0;
+	if (elided(s) != w->ocaml_elided && most > SPOOL_OCAML_ROOT)
+		most = SPOOL_OCAML_ROOT;
+	same = same_before(s->slot + s->slots, end, most < s->root ? most : s->root);
+	if (s->leaf && same == s->root)
+		same += same_before(s->slot + s->leaf, end - same, most - same);
+	return same;
+}
+
+/* Remembers the kept slots, of which `same` are there. */
+static void keep_slots(struct writer *w, const struct ocaml_stack *s, uint32_t same)
+{
 	uint64_t *end = w->ocaml_slot + SPOOL_OCAML_FRAMES;
+	uint32_t in_root = same < s->root ? same : s->root;
 
-	if (cut == (w->ocaml_depth && w->ocaml_stack[0] & SPOOL_MARK_BIT))
-		same =
-		    same_before(slot + slots, end, slots < w->ocaml_slots ? slots : w->ocaml_slots);
-	memcpy(end - slots, slot, (slots - same) * sizeof(*slot));
-	w->ocaml_slots = slots;
-	if (cut)
+	memcpy(end - s->root, s->slot + s->slots - s->root, (s->root - in_root) * sizeof(*s->slot));
+	memcpy(end - s->root - s->leaf, s->slot, (s->leaf - (same - in_root)) * sizeof(*s->slot));
+	w->ocaml_slots = s->root + s->leaf;
+	w->ocaml_elided = elided(s);
+}
+
+/* Once: that the user's limit has cut a stack. */
+static COLD void tell_limit(void)
+{
+	static atomic_flag told = ATOMIC_FLAG_INIT;
+	static const char before[] = "OCaml stacks of more frames lack their root: ocaml_frames=";
+	char text[sizeof(before) + 10], *at = text + sizeof(before) - 1;
+	uint32_t limit = runtime_blocks.frames, unit = 1;
+
+	if (atomic_flag_test_and_set(&told))
+		return;
+	memcpy(text, before, sizeof(before));
+	while (limit / unit >= 10)
+		unit *= 10;
+	for (; unit; unit /= 10)
+		*at++ = (char)('0' + limit / unit % 10);
+	*at = 0;
+	spool_note(text);
+}
+
+/*
+ * Puts the stack into w->ocaml_stack, from its root. Returns the number of its root-most frames and marks
+ * that the one before had, too.
+ */
+static uint32_t take_ocaml_stack(struct writer *w, const struct memprof_block *block)
+{
+	struct ocaml_stack s = given_stack(block);
+	uint32_t same = same_as_before(w, &s), kept = s.root + s.leaf, n, common;
+
+	keep_slots(w, &s, same);
+	if (UNLIKELY(s.cut)) {
+		tell_limit();
 		w->ocaml_stack[0] = SPOOL_MARK(SPOOL_MARK_TRUNCATED, 0);
-	n = cut + same;
-	for (uint32_t i = slots - same; i-- > 0;) {
-		uint64_t address = memprof_address(memprof_slot((memprof_value)slot, i));
+	}
+	n = s.cut + same + (same > s.root);
+	common = same ? n : 0;
+	for (uint32_t i = same; i < kept; i++) { /* from the root */
+		uint32_t at = i < s.root ? s.slots - 1 - i : kept - 1 - i;
+		uintptr_t slot = memprof_slot((memprof_value)s.slot, at);
+		uint64_t address = memprof_address(slot);
 
+		if (i == s.root)
+			w->ocaml_stack[n++] = SPOOL_MARK(SPOOL_MARK_ELIDED, elided(&s));
 		if (address) {
-			know(w, address, memprof_slot((memprof_value)slot, i));
+			know(w, address, slot);
 			w->ocaml_stack[n++] = address;
-		} else if (w->ocaml_slots == slots) {
-			w->ocaml_slots = slots - 1 - i; /* further ones have other places */
+		} else if (w->ocaml_slots == kept) {
+			w->ocaml_slots = i; /* further ones have other places */
 		}
 	}
 	w->ocaml_depth = n;
-	return same ? cut + same : 0;
+	return common;
 }
 
 /* ---- blocks ---- */

@@ -45,6 +45,8 @@ static bool take_overhead(const struct given *given, void *to)
 	return true;
 }
 
+#define MOST_OCAML_FRAMES (1u << 20) /* that the agent takes */
+
 static bool read_rate(const char *text, double *rate)
 {
 	return number_read(text, strlen(text), rate) && *rate >= 1e-11 && *rate <= 1;
@@ -56,13 +58,29 @@ static bool is_off(const char *text)
 	return yes_or_no(text, strlen(text)) == 0 && strcmp(text, "0") != 0;
 }
 
-/* "off", a rate, or nothing, which asks for the default. */
+/* After "frames=". */
+static bool read_frames(const char *text, uint32_t *frames)
+{
+	double number;
+
+	if (!number_read(text, strlen(text), &number) || number < 1 || number > MOST_OCAML_FRAMES ||
+	    number != (uint32_t)number)
+		return false;
+	*frames = (uint32_t)number;
+	return true;
+}
+
+/* "off", a rate, "frames=N", or nothing, which asks for the default. */
 static bool record_take_ocaml(const struct given *given, void *to)
 {
 	struct record_command *c = to;
 	struct record *r = &c->record;
 	double rate;
 
+	if (given->value && !strncmp(given->value, "frames=", 7))
+		return read_frames(given->value + 7, &r->ocaml_frames) ||
+		       cli_refuse("%s: '%s': the number is not one from 1 to %u", given->option,
+				  given->value, MOST_OCAML_FRAMES);
 	c->ocaml_given = true;
 	if (!given->value)
 		return true;
@@ -73,7 +91,7 @@ static bool record_take_ocaml(const struct given *given, void *to)
 	if (!read_rate(given->value, &rate))
 		return cli_refuse(
 		    "%s: '%s' is neither a rate from 1e-11 to 1 (samples per word) nor "
-		    "off",
+		    "off nor frames=N",
 		    given->option, given->value);
 	r->ocaml_rate = rate;
 	return true;
@@ -121,9 +139,8 @@ static const struct option_row record_rows[] = {
      OPTION_CHOICE(record_sampler_names, struct record_command, record.sampler),
      OPTION_GIVEN(struct record_command, sampler_given),
      .help = "how samples are drawn (default stratified)"},
-    {"ocaml", .argument = "[=RATE|off]", OPTION_OWN(record_take_ocaml),
-     .help = "also sample the heap of native OCaml programs from 4.13 on: RATE samples per word "
-	     "(default 1e-5, when the program is one)"},
+    {"ocaml", .argument = "[=RATE|off|frames=N]", OPTION_OWN(record_take_ocaml),
+     .help = "samples per word of OCaml's heaps (1e-5); N: frames"},
     {"map-events", .rare = true, .argument = "BYTES|off", .words = "off", .least = 1,
      OPTION_OWN(take_map_events),
      .help = "record calls such as mmap and munmap of this size or more (default 1M)"},
