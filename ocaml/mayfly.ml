@@ -53,7 +53,10 @@ type tracer = { number : int; path : string }
 let default_sampling_rate = 1e-6
 let default_spool_rate = 1e-5
 let most_frames = 1 lsl 20
-let default_callstack_limit = most_frames
+
+(* OCaml 5 collects garbage for a stack that it has made a block of: larger ones disturb the program. *)
+let default_callstack_limit = if Sys.ocaml_version < "5" then most_frames else 2046
+
 let most_memtrace_frames = 400
 
 let say text = try prerr_endline ("mayfly: " ^ text) with Sys_error _ -> ()

@@ -75,7 +75,7 @@ val trace_if_requested :
     @param context a description of this run for the reader of the file.
     @param sampling_rate the probability for each allocated word to be sampled, above 0, at most 1.
     @param callstack_limit the most frames that the runtime collects of a stack: those closest to the
-    allocation. By default stacks are whole (up to 1048576 frames, which is also the most). A spool
+    allocation. By default stacks are whole (up to 1048576 frames, which is also the most), with OCaml 5 up to 2046. A spool
     keeps 2046 frames of a stack, those at both ends, and how many are missing between them; a Memtrace
     file the 400 closest to the allocation. The depth of stacks dominates the cost of tracing.
     @raise Invalid_argument for a rate or limit outside these bounds, if tracing was requested. *)
@@ -122,7 +122,7 @@ val default_sampling_rate : float
 (** 1e-6, for Memtrace files: one word in a million, about one sample per 8 MB. *)
 
 val default_callstack_limit : int
-(** 1048576: stacks are whole. *)
+(** 1048576: stacks are whole; 2046 with OCaml 5. *)
 
 (** {1 Events and labels}
 

@@ -343,12 +343,23 @@ static const char *give_up(const char *why)
 	return why;
 }
 
+/*
+ * OCaml 5 puts a stack into a block of its heap, and collects for it: that walks the program's stack again,
+ * and a sample that falls there is lost. So a stack's root counts less there than a program at its speed.
+ */
+static uint32_t most_frames(enum version version)
+{
+	bool whole = agent_config.ocaml_frames == AGENT_OCAML_FRAMES;
+
+	return whole && version == VERSION_5_3 ? SPOOL_OCAML_FRAMES : agent_config.ocaml_frames;
+}
+
 static const char *start_sampling(enum version version)
 {
 	memprof_value profile;
 
 	runtime_blocks_set_rate(agent_config.ocaml_rate);
-	runtime_blocks.frames = agent_config.ocaml_frames;
+	runtime_blocks.frames = most_frames(version);
 	life_on_fork = tell_forked_child;
 	runtime_blocks_tell_rate();
 	profile = memprof_start(runtime_blocks.rate, runtime_blocks_frames(), &watcher);
