@@ -202,7 +202,7 @@ def enough_stacks():
 
 def names_of(trace, *options, command=None):
     """The report's text."""
-    done = subprocess.run([*(command or [MAYFLY]), "report", "--all-frames", *options, trace],
+    done = subprocess.run([*(command or [MAYFLY]), "report", "--frames=all", *options, trace],
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=TIMEOUT)
     same(done.returncode, 0, "status of report: %r" % done)
     return done.stdout.decode("utf-8", "replace")

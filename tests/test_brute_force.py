@@ -134,7 +134,7 @@ class Question:
         self.min_size = self.min_lifetime = 0
         self.focus, self.ignore, self.hide, self.threads = [], [], [], []
         self.show, self.show_from = [], []
-        self.options = ["--by", self.by, "--all-frames"]
+        self.options = ["--by", self.by, "--frames=all"]
         if self.view.startswith("histogram"):
             self.options += ["--histogram", self.view.split()[1], "--top", "0"]
         elif self.view != "rows":

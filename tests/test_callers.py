@@ -164,8 +164,8 @@ def of_a_long_name():
 def of_the_library():
     """The library's frames are folded, unless the user wants to see them; both say the same total."""
     command = [binary("cxx", "g++", ".cc", CXX), "one"]
-    folded, all_frames = report(command), report(command, show=["--all-frames"])
-    check("std::" not in folded and "--all-frames shows them" in folded, folded)
+    folded, all_frames = report(command), report(command, show=["--frames=all"])
+    check("std::" not in folded and "--frames all shows them" in folded, folded)
     same(folded.count("folded"), 1, "said once")
     check("std::" in all_frames and "folded" not in all_frames, all_frames)
     check(" fill(int)" in all_frames.splitlines()[0] or "fill()" in all_frames, all_frames)
@@ -249,7 +249,7 @@ def stacks_that_begin_at_folded_frames(by):
     """--show-from a function of the standard library, which is folded: it stands for what it calls."""
     trace = os.path.join(SOURCE, "tests", "golden", "made-events.mayfly")
     answers = [run([MAYFLY, "report", "--json", "--metric", "allocated", "--by", by, "--show-from", "^std::",
-                    *more, trace]) for more in ([], ["--all-frames"])]
+                    *more, trace]) for more in ([], ["--frames=all"])]
     same([a.code for a in answers], [0, 0], answers[0].err)
     totals = [json.loads(a.out)["total"] for a in answers]
     check(totals[0]["samples"], "no samples")

@@ -105,7 +105,7 @@ def exactly(name):
 class Question:
     def __init__(self, blocks):
         functions = sorted({f for b in blocks for f in b.stack if "+0x" not in f and "[" not in f})
-        self.parameters = {"metric": random.choice(("allocated", "leaked")), "all-frames": 1}
+        self.parameters = {"metric": random.choice(("allocated", "leaked")), "frames": "all"}
         self.hide, self.show, self.start, self.focus = [], [], [], []
         for name, names, share in (("hide", self.hide, .3), ("focus", self.focus, .2),
                                    ("show", self.show, .3), ("show-from", self.start, .2)):
@@ -223,13 +223,13 @@ def as_pprof():
     with Folder() as here:
         trace, profile = here / "t.mayfly", here / "t.pb.gz"
         check(record([program("recursive"), "60"], trace, "--exact").code == 0)
-        check(run([MAYFLY, "export", "--to", "pprof", "--metric", "allocated", "--all-frames",
+        check(run([MAYFLY, "export", "--to", "pprof", "--metric", "allocated", "--frames=all",
                    "-o", profile, trace]).code == 0, "export")
         for show, start in (("parse|emit", None), (None, "visit"), ("parse|call", None),
                             (None, "^main$")):
             options = [[o, e] for o, e in (("--show", show), ("--show-from", start)) if e]
             rows = {r["function"]: tuple(r[w]["bytes"]["estimate"] for w in ("self", "total"))
-                    for r in report(trace, "--metric", "allocated", "--all-frames",
+                    for r in report(trace, "--metric", "allocated", "--frames=all",
                                     *sum(options, []))["rows"]}
             if show:
                 none = rows.pop("[none of them]", None)
@@ -240,7 +240,7 @@ def as_pprof():
             same(rows, theirs, options)
             exported = here / "cut.pb.gz"
             check(run([MAYFLY, "export", "--force", "--to", "pprof", "--metric", "allocated",
-                       "--all-frames", *sum(options, []), "-o", exported, trace]).code == 0, "export")
+                       "--frames=all", *sum(options, []), "-o", exported, trace]).code == 0, "export")
             if show and none:
                 theirs["[none of them]"] = none
             same(pprof_top(exported), theirs, options)
@@ -254,7 +254,7 @@ def exports_cut_stacks(format):
         check(record([program("recursive"), "60"], trace, "--exact").code == 0)
         for options, shown in ((["--show-from", "^call$"], True), (["--show", "^parse$"], False)):
             out = here / "out"
-            result = run([MAYFLY, "export", "--force", "--to", format, "--all-frames", *options,
+            result = run([MAYFLY, "export", "--force", "--to", format, "--frames=all", *options,
                           "-o", out, trace])
             check(result.code == 0, format, result.err)
             with open(out, "rb") as file:
@@ -284,7 +284,7 @@ def callers(name):
                 for key, row, own in rows:
                     expected[key][row][0] += b.size * own
                     expected[key][row][1] += b.size
-            answer = ask(trace, "callers", function=function, metric="allocated", **{"all-frames": 1})
+            answer = ask(trace, "callers", function=function, metric="allocated", **{"frames": "all"})
             got = {key: {row_name(row): [row[which]["bytes"]["estimate"] for which in ("self", "total")]
                          for row in answer[key]} for key in ("callers", "callees")}
             got["function"] = {row_name(answer["function"]):
@@ -336,12 +336,12 @@ def tree_in_the_terminal():
                                 "--top", str(top))["tree"])
             shown = [p for p in got if p and "smaller)" not in p[-1]]
             check(min(top, whole.nodes - 1) <= len(shown) < top + 6, len(shown), "nodes of --top", top)
-        lines = text(trace, "--by", "tree", "--metric", "allocated", "--depth", "5", "--all-frames")
+        lines = text(trace, "--by", "tree", "--metric", "allocated", "--depth", "5", "--frames=all")
         check("as a tree of calls" in lines[0], lines[0])
         check(re.fullmatch(r" *\S+ (?:[KMG]i)?B +100 %  all", lines[1]), lines[1])
         same(sum(line.endswith(" _start") for line in lines), 1, "lines of _start")
         deepest = max(len(p) for p in got)
-        whole = text(trace, "--by", "tree", "--metric", "allocated", "--all-frames")
+        whole = text(trace, "--by", "tree", "--metric", "allocated", "--frames=all")
         check(deepest > 2 and len(lines) < len(whole), "--depth leaves nothing out")
         lines = text(trace, "--by", "tree", "--metric", "allocated")
         check(any("├─ " in line for line in lines) and any("└─ " in line for line in lines), lines)
@@ -380,7 +380,7 @@ def sorted_by_total():
         trace = here / "t.mayfly"
         check(record([program("recursive"), "60"], trace, "--exact").code == 0)
         for by in ("function", "line"):
-            options = ["--metric", "allocated", "--sort", "total", "--by", by, "--all-frames"]
+            options = ["--metric", "allocated", "--sort", "total", "--by", by, "--frames=all"]
             lines, every = text(trace, *options), text(trace, *options, "--all")
             check(not any(line.endswith(("_start", "main")) for line in lines), lines)
             same(lines[2].split()[-1], "call", lines[2])
@@ -423,10 +423,10 @@ def errors_of_samples():
         check(record([program("recursive"), "3000", "20000"], trace, "--interval", "16K").code == 0)
         for metric in ("allocated", "peak", "leaked"):
             rows = {r["function"]: r for r in
-                    report(trace, "--by", "function", "--metric", metric, "--all-frames")["rows"]}
+                    report(trace, "--by", "function", "--metric", metric, "--frames=all")["rows"]}
             for function in ("call", "emit", "main"):
                 row = ask(trace, "callers", function=function, metric=metric,
-                          **{"all-frames": 1})["function"]
+                          **{"frames": "all"})["function"]
                 for which in ("self", "total"):
                     for key in ("estimate", "stderr", "low", "high"):
                         same(row[which]["bytes"][key], rows[function][which]["bytes"][key],
@@ -435,7 +435,7 @@ def errors_of_samples():
                 found = 0
                 for invert, which in ((0, "total"), (1, "self")):
                     tree = Tree(trace, metric=metric, invert=invert, blocks=int(unit == "blocks"),
-                                **{"all-frames": 1})
+                                **{"frames": "all"})
                     a = tree.answer
                     check(abs(a["total_stderr"][0] - a["all"][unit]["stderr"]) <= .51, "error of all")
                     for i in range(1, tree.nodes):
@@ -467,7 +467,7 @@ def lines():
 def kinds():
     """Whose code a node is."""
     trace = os.path.join(SOURCE, "tests", "golden", "exact.mayfly")
-    tree = Tree(trace, **{"all-frames": 1})
+    tree = Tree(trace, **{"frames": "all"})
     kind = dict(zip(tree.name, tree.answer["kind"]))
     same((kind["all"], kind["main"], kind["_start"], kind["work"]), (4, 3, 3, 0), "kinds")
 

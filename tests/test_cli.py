@@ -607,7 +607,7 @@ def report_json_known_figures():
          "load_file")
     same(rows["parse"]["self"]["samples"], 20, "parse has what its std::vector allocates")
     unfolded = {row["function"]: row for row in
-                report("--metric", "allocated", "--all-frames")["rows"]}
+                report("--metric", "allocated", "--frames=all")["rows"]}
     same(unfolded["parse"]["self"]["samples"], 0, "parse allocates nothing itself")
     same(rows["parse"]["total"]["bytes"]["estimate"], 119 * 65536, "parse")
     same(rows["main"]["total"]["bytes"]["estimate"], 160 * 65536 + (3 << 20),
@@ -685,8 +685,8 @@ def allocator_frames_are_hidden():
         return [place["function"] for place in rows["rows"][0]["stack"]]
 
     same(first(), ["make_node(int)", "main"], "stack")
-    same(first("--all-frames"), ["operator new(unsigned long)", "make_node(int)", "main"],
-         "stack with --all-frames")
+    same(first("--frames=all"), ["operator new(unsigned long)", "make_node(int)", "main"],
+         "stack with --frames all")
     same(first("--hide", "^make_node"), ["main"], "stack with --hide")
 
 
@@ -1156,12 +1156,12 @@ def pager_of_ignored_children():
 
 @case
 def names_are_shortened_as_needed():
-    narrow = mayfly("report", "--metric", "allocated", "--all-frames", trace(), COLUMNS="80").text
+    narrow = mayfly("report", "--metric", "allocated", "--frames=all", trace(), COLUMNS="80").text
     check("_M_realloc_insert" in narrow, narrow)
-    middle = mayfly("report", "--metric", "allocated", "--all-frames", trace(),
+    middle = mayfly("report", "--metric", "allocated", "--frames=all", trace(),
                     COLUMNS="130").text
     check(re.search(r"std::vector<.*\.\.\..*>::_M_realloc_insert<.*>\(\.*\)?", middle), middle)
-    wide = mayfly("report", "--metric", "allocated", "--all-frames", "--wide", trace(),
+    wide = mayfly("report", "--metric", "allocated", "--frames=all", "--wide", trace(),
                   COLUMNS="80").text
     check("std::pair<int, int>&&)" in wide and "__normal_iterator<int*," in wide, wide)
     check("/src/demo/parse.c:31" in mayfly("report", "--by", "line", "--wide", trace()).text, "path")

@@ -203,7 +203,7 @@ def export(path, *options, **changes):
 
 QUESTIONS = [[], ["--metric", "live"], ["--at", "0.5"], ["--metric", "allocated"], ["--metric", "leaked"],
              ["--metric", "temporary"], ["--focus", "parse"], ["--metric", "allocated", "--ignore", "grow", "--hide", "^parse$"],
-             ["--metric", "allocated", "--from", "0.2", "--to", "0.4"], ["--all-frames"],
+             ["--metric", "allocated", "--from", "0.2", "--to", "0.4"], ["--frames=all"],
              ["--metric", "allocated", "--thread", "worker"], ["--focus", "no such function"]]
 NAMES = {"allocated": "alloc", "leaked": "leaked", "temporary": "temporary"}
 KINDS = ["sampled", "exact", "thinned", "groups", "deep", "snapshots", "none", "quotes", "strange", "inherited",

@@ -14,7 +14,7 @@ import re
 import shutil
 import xml.etree.ElementTree
 
-from harness import (MAYFLY, PYTHON, PROGRAMS, SOURCE, Folder, case, cases, check, environment, main, need,
+from harness import (MAYFLY, PYTHON, PROGRAMS, SOURCE, Folder, Skip, case, cases, check, environment, main, need,
                      program, record, report, run, same, unfolded)
 from profiles import Pprof
 
@@ -164,7 +164,7 @@ def stacks_of(form, data, metric="inuse_space"):
 QUESTIONS = [[], ["--metric", "live"], ["--at", "0.5"], ["--metric", "allocated"],
              ["--metric", "leaked"], ["--metric", "temporary"], ["--focus", "parse"],
              ["--metric", "allocated", "--ignore", "grow", "--hide", "^parse$"],
-             ["--metric", "allocated", "--from", "0.2", "--to", "0.4"], ["--all-frames"],
+             ["--metric", "allocated", "--from", "0.2", "--to", "0.4"], ["--frames=all"],
              ["--metric", "live", "--min-size", "200", "--max-size", "1M"],
              ["--metric", "allocated", "--thread", "worker"],
              ["--metric", "allocated", "--max-lifetime", "400ms"], ["--focus", "no such function"]]
@@ -215,7 +215,7 @@ def totals(kind):
 @cases(["sampled", "exact", "thinned", "deep", "quotes", *INHERITED])
 def functions(kind):
     """What each function allocates, and what it allocates with its callees, is as in the report."""
-    for options in ([], ["--metric", "allocated", "--all-frames"], ["--hide", "parse"]):
+    for options in ([], ["--metric", "allocated", "--frames=all"], ["--hide", "parse"]):
         expected = {row["function"]: (row["self"]["bytes"]["estimate"],
                                       row["total"]["bytes"]["estimate"])
                     for row in unfolded(trace(kind), *options)["rows"]}
@@ -246,6 +246,71 @@ def a_recorded_program():
          "functions that are not in the report")
 
 
+SORTING = """import json
+kept = []
+def key(x):
+    kept.append(bytearray(30000))
+    return x
+def sort():
+    l = [3, 2, 1]
+    l.sort(key=key)
+class Coder(json.JSONEncoder):
+    def default(self, o):
+        kept.append(bytearray(70000))
+        return 1
+sort()
+json.dumps([object()], cls=Coder)
+import os
+os._exit(0)
+"""
+
+
+def python_stacks(program_path, path, choice):
+    """{stack: bytes} from all frames, without those that the choice leaves out; only stacks with one that it keeps."""
+    found = collections.Counter()
+    for row in report(path, "--metric", "allocated", "--by", "stack", "--all", "--top", "0", "--depth", "0",
+                      "--frames", "all")["rows"]:
+        files = [(frame["function"], frame["file"] or "") for frame in row["stack"]]
+        kept = tuple(name for name, file in files
+                     if file == program_path or choice == "python" and (file.endswith(".py") or file.startswith("<")))
+        if kept:
+            found[kept] += row["self"]["bytes"]["estimate"]
+    return found
+
+
+@cases(["own", "python"])
+def frames_of_python(choice):
+    """A key function that C calls, and a method that the library calls: neither C nor, if own, the library."""
+    script, path = folder / "sorting.py", folder / ("sorting-%s.mayfly" % choice)
+    with open(script, "w") as f:
+        f.write(SORTING)
+    same(record([*PYTHON, script], path, "-x").code, 0, "python3")
+    expected = python_stacks(script, path, choice)
+    if not expected:
+        raise Skip("the frames of this Python are not known")
+    stack = ("key", "sort", "<module>")
+    check(30000 <= expected[stack] // 3 <= 31000, expected[stack])
+    inside = [stack for stack in expected if stack[0] == "Coder.default"]
+    check(inside and all(("JSONEncoder.encode" in stack) == (choice == "python") for stack in inside), inside)
+    shown = collections.Counter()
+    for row in report(path, "--metric", "allocated", "--by", "stack", "--all", "--top", "0", "--depth", "0",
+                      "--frames", choice)["rows"]:
+        shown[tuple(frame["function"] for frame in row["stack"])] += row["self"]["bytes"]["estimate"]
+    for stack in inside + [stack]:
+        same(shown[stack], expected[stack], "report: %r" % (stack,))
+    whole = total_of(path, "--metric", "allocated")[0]
+    for form in ("pprof", "folded", "speedscope", "csv"):
+        data = export(form, path, "--metric", "allocated", "--frames", choice)
+        found = collections.Counter()
+        for names, count in stacks_of(form, data, "alloc_space"):
+            found[tuple(names)] += count
+        same(sum(found.values()), whole, form + ": bytes")
+        check("[hidden]" not in {names[0] for names in found}, form, "has no frame in place of folded ones")
+        for names, count in expected.items():
+            # A stack without any such frame may show one of the library alone.
+            check(found[names] >= count if len(names) == 1 else found[names] == count, form, names, found[names], count)
+
+
 # ---- pprof ----
 
 @case
@@ -268,7 +333,7 @@ def pprof_profile():
     stacks = dict((tuple(stack), count) for stack, count in profile.stacks("alloc_objects"))
     check(("make_node(int)", "main") in stacks, "operator new is shown:", list(stacks))
     stacks = dict((tuple(s), c) for s, c in
-                  Pprof(export("pprof", trace(), "--all-frames")).stacks("alloc_objects"))
+                  Pprof(export("pprof", trace(), "--frames=all")).stacks("alloc_objects"))
     check(("operator new(unsigned long)", "make_node(int)", "main") in stacks, list(stacks))
 
 
@@ -780,7 +845,7 @@ def options_that_have_no_place():
     refused(2, ["--at", "memtrace"], "--to", "memtrace", "--at", "1s", trace())
     refused(2, ["--from", "memtrace"], "--to", "memtrace", "--from", "1s", trace())
     refused(2, ["--hide", "memtrace"], "--to", "memtrace", "--hide", "x", trace())
-    refused(2, ["--all-frames", "memtrace"], "--to", "memtrace", "--all-frames", trace())
+    refused(2, ["--frames", "memtrace"], "--to", "memtrace", "--frames=all", trace())
     refused(2, ["options that choose blocks"], "--to", "memtrace", "--focus", "x", trace())
     refused(2, ["--rows", "folded"], "--to", "folded", "--rows", "samples", trace())
     refused(2, ["--rows", "'columns'"], "--to", "csv", "--rows", "columns", trace())

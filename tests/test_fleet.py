@@ -54,7 +54,7 @@ def sums_are_those_of_merge():
         good("fleet", "init", s.url())
         push(s.url(), *traces)
         for metric, column in (("allocated", "allocated"), ("leaked", "live")):
-            merged = report(here / "all.mayfly", "--metric", metric, "--all", "--all-frames")
+            merged = report(here / "all.mayfly", "--metric", metric, "--all", "--frames=all")
             total = s.ask("SELECT sum(%s_bytes), sum(%s_blocks) FROM fleet.samples WHERE %s" % (column, column, COUNTED))
             same([float(word) for word in total.split()],
                  [merged["total"]["bytes"]["estimate"], merged["total"]["blocks"]["estimate"]], metric)
@@ -71,7 +71,7 @@ def sampled_sums_have_their_variance():
         trace, = traces_of(here, 1, "-i", "4K")
         good("fleet", "init", s.url())
         push(s.url(), trace)
-        rows = report(trace, "--metric", "allocated", "--by", "stack", "--top", "0", "--all", "--all-frames")["rows"]
+        rows = report(trace, "--metric", "allocated", "--by", "stack", "--top", "0", "--all", "--frames=all")["rows"]
         expected = sorted((row["self"]["bytes"]["estimate"], row["self"]["bytes"]["stderr"],
                            row["self"]["samples"]) for row in rows)
         text = s.ask("SELECT allocated_bytes, sqrt(allocated_bytes_variance), allocated_samples FROM fleet.samples "
@@ -881,7 +881,7 @@ def rolled_state(s):
     def rows(*options):
         return sorted((row["function"], row["self"]["samples"], *(row["self"][what][key] for what in ("bytes", "blocks")
                        for key in ("estimate", "low", "high"))) for row in
-                      report(s.url(), "--all", "--all-frames", *options)["rows"])
+                      report(s.url(), "--all", "--frames=all", *options)["rows"])
     return (rows("--metric", "allocated"), rows("--metric", "live"),
             json.loads(good("fleet", "list", "--json", "--by", "host", s.url())),
             figures(s.ask("SELECT sum(allocated_bytes), sum(allocated_blocks), sum(allocated_samples), "
@@ -1105,7 +1105,7 @@ def questions_over_time(what):
             for every, step in (("10s", 10), ("45s", 45), ("1h", 3600)):
                 expected = over_time(fleet, step * 1_000_000_000)
                 address = s.url() + "?service=api&every=" + every
-                got = report(address, "--series", str(len(expected)), "--all", "--all-frames", "--metric", "allocated")
+                got = report(address, "--series", str(len(expected)), "--all", "--frames=all", "--metric", "allocated")
                 rows = {row["function"]: row for row in got["rows"]}
                 for name in STACKS:
                     for i, key in enumerate(("allocated_bytes", "allocated_blocks", "live_bytes", "live_blocks")):
@@ -1117,7 +1117,7 @@ def questions_over_time(what):
                 # In these fleets every variance is in proportion to its sum, which is what a reader takes other moments'
                 # to be: so each one is known.
                 for k in {0, len(expected) // 2, len(expected) - 1}:
-                    at = report(address, "--metric", "live", "--at", "%dns" % got["times_ns"][k], "--all", "--all-frames")
+                    at = report(address, "--metric", "live", "--at", "%dns" % got["times_ns"][k], "--all", "--frames=all")
                     rows = {row["function"]: row["self"]["bytes"] for row in at["rows"]}
                     for name in STACKS:
                         live = expected[k][name][2]
@@ -1177,7 +1177,7 @@ def intervals_over_time():
                               (["--metric", "allocated", "--from", "20s", "--to", "30s"], [one[2] for one in allocated]),
                               (["--metric", "allocated"], [sum(one) for one in allocated])):
             rows = {row["function"]: row["self"] for row in
-                    report(address, *options, "--all", "--all-frames", "--top", "0")["rows"]}
+                    report(address, *options, "--all", "--frames=all", "--top", "0")["rows"]}
             within = [rows["f%03d" % i]["bytes"]["low"] <= true[i] <= rows["f%03d" % i]["bytes"]["high"]
                       for i in range(stacks) if "f%03d" % i in rows]
             check(len(within) > 0.95 * stacks, options, len(within))
@@ -1248,7 +1248,7 @@ def intervals_of_chosen_processes():
         for fleet in range(fleets):
             rows = {row["function"]: row["self"]["bytes"] for row in report(
                 s.url() + "?service=s%d" % fleet, "--metric", ("allocated", "leaked")[fleet % 2], "--all",
-                "--all-frames")["rows"]}
+                "--frames=all")["rows"]}
             for i, name in enumerate("fg"):
                 one = rows.get(name, {"estimate": 0, "low": 0, "high": 0})
                 held[i] += one["low"] <= true[fleet][i] <= one["high"]
@@ -1285,10 +1285,10 @@ def processes_take_turns():
         put_rows(s, "windows", WINDOW_COLUMNS + ", share, live_bytes, samples", windows)
         put_rows(s, "samples", SAMPLE_COLUMNS, samples)
         for metric in ("leaked", "allocated"):
-            one = report(s.url(), "--metric", metric, "--all", "--all-frames")["rows"][0]["self"]["bytes"]
+            one = report(s.url(), "--metric", metric, "--all", "--frames=all")["rows"][0]["self"]["bytes"]
             same(one["estimate"], 30 * 6000, metric)
             check(abs(one["stderr"] - math.sqrt(30 * 6000 ** 2 * 2 / 3)) <= 1, metric, one)
-        live = report(s.url() + "?every=10s", "--series", "6", "--all", "--all-frames")["rows"][0]["live_bytes"]
+        live = report(s.url() + "?every=10s", "--series", "6", "--all", "--frames=all")["rows"][0]["live_bytes"]
         same(live, [30000 * (k + 1) for k in range(6)])
         group, = json.loads(good("fleet", "list", "--json", s.url()))["groups"]
         same((group["processes"], group["live_bytes"], group["live_bytes_each"]), (30, 180000, 6000))
@@ -1317,7 +1317,7 @@ def difference_between_hosts():
         put_tables(s, ["f%02d" % i for i in range(FUNCTIONS)], windows, samples)
 
         def compare(one, other, *options):
-            return json.loads(good("diff", "--json", "--metric", "allocated", "--by", "function", "--all-frames", *options,
+            return json.loads(good("diff", "--json", "--metric", "allocated", "--by", "function", "--frames=all", *options,
                                    s.url() + "?service=" + one, s.url() + "?service=" + other))
         small, holding, tested, false = 0, 0, 0, 0
         for number in range(0, 8, 2):

@@ -252,7 +252,7 @@ def variances_are_scaled():
             one.told.tell("-", 20000)
             good("ctl", one.spool, "snapshot", "-o", trace)
             a.end()
-        rows = report(trace, "--metric", "allocated", "--by", "stack", "--top", "0", "--all", "--all-frames")["rows"]
+        rows = report(trace, "--metric", "allocated", "--by", "stack", "--top", "0", "--all", "--frames=all")["rows"]
         got = [figures(line) for line in s.ask(
             "SELECT allocated_bytes, sqrt(allocated_bytes_variance), allocated_samples FROM fleet.samples "
             "WHERE allocated_samples > 0 ORDER BY allocated_bytes").splitlines()]

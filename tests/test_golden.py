@@ -100,7 +100,7 @@ def compare_places(trace, path):
     """What is on stacks, with files and lines, which dump does not show."""
     heaps = [] if trace.info["snapshot_ns"] else ["--heap", "all"]
     rows = json.loads(run([MAYFLY, "report", "--json", "--by", "stack", "--metric", "allocated",
-                           "--all", "--all-frames", "--top", "0", "--depth", "0", *heaps,
+                           "--all", "--frames=all", "--top", "0", "--depth", "0", *heaps,
                            path]).out)["rows"]
     theirs = {(re.sub("[\0-\x1f\x7f\ufffd]", "?", place["function"]).replace(";", ","),
                place["file"] or "", place["line"] or 0, place["first_char"] or 0,
@@ -299,7 +299,7 @@ def example_of_the_library():
     done = run([top_sites, trace])
     check(done.code == 0 and not done.err, done)
     lines = done.out.decode().splitlines()
-    rows = json.loads(run([MAYFLY, "report", "--json", "--all", "--all-frames", "--by", "line",
+    rows = json.loads(run([MAYFLY, "report", "--json", "--all", "--frames=all", "--by", "line",
                            trace]).out)["rows"]
     expected = ["%d  (%d to %d)  %s %s:%d" % (
         *(row["self"]["bytes"][fact] for fact in ("estimate", "low", "high")),

@@ -120,7 +120,7 @@ def handed_over_at_once():
         record([program("handed_over"), str(count)], here / "t.mayfly", "-x")
         same(sane(here / "t.mayfly", count)["missed_frees"], 0, "missed frees")
         for metric, expected in (("allocated", count), ("live", 0), ("leaked", 0)):
-            rows = report(here / "t.mayfly", "--metric", metric, "--by", "function", "--all-frames")["rows"]
+            rows = report(here / "t.mayfly", "--metric", metric, "--by", "function", "--frames=all")["rows"]
             own = [row["self"]["blocks"]["estimate"] for row in rows if row["function"] == "make_block"]
             same(sum(own), expected, metric)
 

@@ -34,7 +34,7 @@ def write(name, data):
 
 def self_bytes(path, *options):
     """What each function allocated itself."""
-    rows = json.loads(mayfly("report", "--json", "--all-frames", "--by", "function", *options,
+    rows = json.loads(mayfly("report", "--json", "--frames=all", "--by", "function", *options,
                              path).text)["rows"]
     sums = {}
     for row in rows:
@@ -216,7 +216,7 @@ def same_as_text_of(tool, path, metric, option):
                   "--edgefraction=0", option, leaky(), path], env=environment(HOME=folder.path))
     same(result.code, 0, tool + " %r" % result)
     total = int(re.search(rb"Total: (\d+) B", result.out).group(1))
-    got = json.loads(mayfly("report", "--json", "--all-frames", "--by", "function", "--metric",
+    got = json.loads(mayfly("report", "--json", "--frames=all", "--by", "function", "--metric",
                             metric, path).text)
     mine = got["total"]["bytes"]["estimate"]
     check(abs(mine - total) <= 1 + 0.001 * total, tool, total, "mayfly", mine)
@@ -359,7 +359,7 @@ def pprof_by_hand():
         same(got["live_at_end"]["blocks"]["estimate"], 4, "live")
         same(got["start_time"], "2023-11-14T22:13:20.000Z", "time")
         check("comment made" in got["note"], got["note"])
-        rows = report(path, "--by", "stack", "--metric", "allocated", "--all-frames")["rows"]
+        rows = report(path, "--by", "stack", "--metric", "allocated", "--frames=all")["rows"]
         same([(p["function"], p["line"], p["inlined"]) for p in rows[0]["stack"]],
              [("inner", 20, True), ("outer", 21, False), ("main", 9, False)], "stack")
 

@@ -113,7 +113,7 @@ int main(void)
 
 @case
 def recursion_is_folded():
-    """Equal leaks at 300 depths are one row; --all-frames has each depth."""
+    """Equal leaks at 300 depths are one row; --frames all has each depth."""
     source, path = folder / "recursive.c", folder / "recursive.mayfly"
     with open(source, "w") as file:
         file.write(RECURSIVE)
@@ -126,7 +126,7 @@ def recursion_is_folded():
                  (("lose", False), ("even", False), ("odd", True), ("even", False), ("main", False)): 300}, "stacks")
     text = leaks(path).out.decode()
     check(re.search(r"visit +\S*recursive\.c:\d+ \(recursive\)", text), text)
-    every = json.loads(leaks("--json", "--all-frames", path).out)["rows"]
+    every = json.loads(leaks("--json", "--frames=all", path).out)["rows"]
     check(len(every) >= 300 and not any(place["recursive"] for row in every for place in row["stack"]), len(every))
 
 

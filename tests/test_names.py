@@ -43,7 +43,7 @@ def named(trace):
     for name in ("compiled", "plain_compiled", "moved"):
         same(rows[name]["module"], "[jit]", name)
     lines = mayfly("report", "--metric", "leaked", "--by", "line", "--sort", "total",
-                   "--all-frames", "--all", trace).out.decode()
+                   "--frames=all", "--all", trace).out.decode()
     check("my app.js:12" in lines, "no line", lines)
     same(info(trace)["truncated_stacks"], 0, "truncated stacks")
     return lines
@@ -143,7 +143,7 @@ def functions_of_node(option):
         forget(b"/tmp/perf-%d.map" % info(here / "t.mayfly")["pid"], "/")
         same((done.code, done.err), (0, b""), "record")
         stacks = [[place["function"] for place in row["stack"]] for row in
-                  report(here / "t.mayfly", "--metric", "allocated", "--by", "stack", "--all-frames",
+                  report(here / "t.mayfly", "--metric", "allocated", "--by", "stack", "--frames=all",
                          "--all", "--top", "0")["rows"]]
         whole = cut = 0
         for stack in stacks:
@@ -176,7 +176,7 @@ def functions_of_java(option):
         done = run([MAYFLY, "record", "-q", "-i", "16K", "-o", here / "t.mayfly", "--", *command], cwd=here / ".")
         forget(b"/tmp/perf-%d.map" % info(here / "t.mayfly")["pid"], "/")
         same(done.code, 0, done)
-        rows = report(here / "t.mayfly", "--metric", "allocated", "--by", "stack", "--all-frames", "--all",
+        rows = report(here / "t.mayfly", "--metric", "allocated", "--by", "stack", "--frames=all", "--all",
                       "--top", "0")["rows"]
         whole = cut = 0
         for row in rows:

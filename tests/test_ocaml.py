@@ -56,7 +56,7 @@ def holds(row, expected, what):
 
 
 def ocaml(trace, *options):
-    return rows(trace, "--heap", "ocaml", "--metric", "allocated", "--all", "--all-frames", *options)
+    return rows(trace, "--heap", "ocaml", "--metric", "allocated", "--all", "--frames=all", *options)
 
 
 # ---- known sizes ----
@@ -196,7 +196,7 @@ def promotions():
 def stacks(trace):
     """The OCaml stacks of a trace with their bytes: from the root, and how many frames each lacks."""
     text = run([MAYFLY, "export", "--to", "folded", "--heap", "ocaml", "--metric", "allocated",
-                "--all-frames", "-o", "-", trace]).out.decode()
+                "--frames=all", "-o", "-", trace]).out.decode()
     for line in text.splitlines():
         path, size = line.rsplit(" ", 1)
         yield path.split(";"), sum(map(int, re.findall(r"(\d+) frames left out", path))), int(size)

@@ -238,11 +238,11 @@ def large_blocks_count_once():
     n = 300
     _, trace = recorded("large", str(n), options=("-i", "16K"))
     expected = n * 10001 * WORD
-    found = rows(trace, "--metric", "allocated", "--all", "--all-frames")
+    found = rows(trace, "--metric", "allocated", "--all", "--frames=all")
     holds(found["Ocaml5.make_large"]["self"], expected, "large blocks")
     check("caml_shared_try_alloc" not in found, "malloc's blocks around them are there, too")
     malloc = rows(trace, "--heap", "malloc", "--metric", "allocated", "--all",
-                  "--all-frames")
+                  "--frames=all")
     around = malloc["caml_shared_try_alloc"]["self"]["bytes"]["estimate"]
     check(expected <= around <= 1.02 * expected, "malloc's blocks", around, expected)
     twice = report(trace, "--heap", "all", "--metric", "allocated")["total"]["bytes"]["estimate"]
@@ -271,7 +271,7 @@ def no_bias():
 
 def c_stacks(trace, function):
     found = report(trace, "--heap", "malloc", "--by", "stack", "--metric", "allocated",
-                   "--all-frames", "--all")["rows"]
+                   "--frames=all", "--all")["rows"]
     stacks = [[place["function"] for place in row["stack"]] for row in found]
     return [s for s in stacks if function in s]
 

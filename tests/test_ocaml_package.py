@@ -140,7 +140,7 @@ def near(samples, rate, expected_words, what):
 
 def of(file, name, *options):
     """The one row of a function, whether its module is written A.B or A__B."""
-    found = rows(file, "--metric", "allocated", "--all", "--all-frames", *options)
+    found = rows(file, "--metric", "allocated", "--all", "--frames=all", *options)
     rows_of = [r for f, r in found.items() if f.replace("__", ".").endswith(name)]
     same(len(rows_of), 1, "rows of " + name + " in " + " ".join(found))
     return rows_of[0]
@@ -428,7 +428,7 @@ def deep_stacks(kind):
             file = here / case_name
             traced(kind, [program(), case_name, "200"], file, rate, 100)
             if kind == "MAYFLY":
-                text = run([MAYFLY, "export", "--to", "folded", "--metric", "allocated", "--all-frames",
+                text = run([MAYFLY, "export", "--to", "folded", "--metric", "allocated", "--frames=all",
                             "-o", "-", file]).out.decode()
                 stack = max(text.splitlines(), key=len)
                 missing = sum(map(int, re.findall(r"(\d+) frames left out", stack)))

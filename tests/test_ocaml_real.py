@@ -279,7 +279,7 @@ def survival_is_what_the_events_say():
             blocks[e["sample"]]["promoted"] = e["time_ns"] - blocks[e["sample"]]["at"]
         elif e["event"] == "free" and e["sample"] in blocks:
             blocks[e["sample"]]["life"] = e["time_ns"] - blocks[e["sample"]]["at"]
-    found = json.loads(run([MAYFLY, "report", "--survival", "--by", "function", "--all-frames",
+    found = json.loads(run([MAYFLY, "report", "--survival", "--by", "function", "--frames=all",
                             "--json", trace]).out)
     groups = {}
     for b in blocks.values():
@@ -327,7 +327,7 @@ def survival_of_known_blocks():
         compile_ocaml(here, "-inline", "0", "fates.ml", "-o", "fates.exe")
         done = record([here / "fates.exe"], here / "t.mayfly", "--ocaml=1e-3")
         minor, promoted = (float(word) for word in done.out.split())
-        found = json.loads(run([MAYFLY, "report", "--survival", "--by", "function", "--all-frames",
+        found = json.loads(run([MAYFLY, "report", "--survival", "--by", "function", "--frames=all",
                                 "--json", here / "t.mayfly"]).out)
         by_name = {row["function"]: row for row in found["rows"]}
         short, long = by_name["Fates.short"], by_name["Fates.long"]

@@ -9,7 +9,8 @@ import os
 import re
 import shlex
 
-from harness import BUILD, Folder, MAYFLY, SOURCE, Skip, case, cases, check, main, need, read, run, same
+from harness import (BUILD, Folder, MAYFLY, PYTHON, SOURCE, Skip, case, cases, check, main, need, read, record, run,
+                     same)
 
 PAGE = os.path.join(BUILD, "src", "page", "viewer.html")
 GOLDEN = os.path.join(SOURCE, "tests", "golden")
@@ -403,6 +404,32 @@ def sentence():
     same(changed, ["Live at the peak, allocated in thread demo"], "changed")
     same(back, text, "back")
     same(none, first, "removed")
+
+
+@case
+def frames_of_python():
+    """The language's frames alone are a choice, if the trace has any."""
+    with Folder() as here:
+        path = here / "coded.mayfly"
+        same(record([*PYTHON, "-c", "import json; kept = json.loads('[' + '[1.5], ' * 9999 + '2]')"], path, "-x").code, 0,
+             "python3")
+        if "decoder.py" not in report("report", "--json", "--metric", "allocated", "--frames", "python", path):
+            raise Skip("the frames of this Python are not known")
+        others, choices, hash_after, text, rows, none = drive(
+            path, ["open", "#v1/flame?metric=allocated"], ["texts", "[aria-label=Frames] [aria-pressed=true]"],
+            ["texts", "[aria-label=Frames] button"], ["click", "[aria-label=Frames] >> text=Python"], ["hash"],
+            ["texts", ".sentence .visually-hidden"], ["open", "#v1/table?metric=allocated&frames=python"],
+            ["texts", ".rows .name-text"], ["click", ".part-remove"], ["texts", ".sentence .visually-hidden"])
+        expected = json.loads(report("report", "--json", "--all", "--top", "0", "--metric", "allocated", "--frames",
+                                     "python", path))["rows"]
+    same((others, choices), (["My code"], ["My code", "Python", "All frames"]), "choices")
+    same(hash_after, "#v1/flame?metric=allocated&frames=python", "hash")
+    same((text, none), (["Allocated, with interpreted frames alone"], ["Allocated"]), "sentence")
+    names = [row["function"] for row in expected]
+    check("JSONDecoder.decode" in names and not any(name.startswith("_Py") for name in names), names)
+    same(rows, names[:len(rows)], "rows")
+    same(drive(golden("exact"), ["open", "#v1/flame"], ["texts", "[aria-label=Frames] button"]),
+         [["My code", "All frames"]], "choices without Python")
 
 
 @case

@@ -348,9 +348,9 @@ def pictures_as_shown():
 def print_whole_tables():
     """Paper has every row, also those that the window does not, and whole names."""
     with opened("file", served()) as browser:
-        browser.open("#v1/table?metric=allocated&all-frames=1")
+        browser.open("#v1/table?metric=allocated&frames=all")
         count = parsed("report", "--json", "--metric", "allocated", "--by", "function", "--all", "--top", "0",
-                       "--all-frames", served())["rows"]
+                       "--frames=all", served())["rows"]
         for size in ((1024, 300), (1920, 300)):
             browser.size(*size)
             browser.paper(True)

@@ -237,7 +237,7 @@ def code_that_comes_and_goes_in_the_same_memory():
 def stacks_with(trace, function):
     """The stacks of C and Python that have it, from the leaf: [[(function, file name, line)]]."""
     found = []
-    for row in report(trace, "--metric", "live", "--by", "stack", "--all", "--all-frames", "--depth", "0",
+    for row in report(trace, "--metric", "live", "--by", "stack", "--all", "--frames=all", "--depth", "0",
                       "--focus", "^%s$" % re.escape(function))["rows"]:
         found.append([(f.get("function") or "?", os.path.basename(f.get("file") or ""),
                        f.get("line")) for f in row["stack"]])

@@ -157,7 +157,7 @@ def stacks_at(trace, name):
     """The stacks whose innermost line of the application has the name, from the leaf: [[(function, file, line)]]."""
     (file, line), = [place for place, found in names_of_lines().items() if found == name]
     found = []
-    for row in report(trace, "--metric", "allocated", "--by", "stack", "--all", "--all-frames", "--depth", "0", "--focus",
+    for row in report(trace, "--metric", "allocated", "--by", "stack", "--all", "--frames=all", "--depth", "0", "--focus",
                       re.escape(os.path.basename(file)))["rows"]:
         stack = [(f.get("function") or "?", f.get("file") or "", f.get("line")) for f in row["stack"]]
         inner = [f for f in stack if f[1].startswith(APP) and not f[0].endswith("#keep")]

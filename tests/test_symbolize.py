@@ -79,7 +79,7 @@ def one_recorded():
 
 def functions(trace):
     return {row["function"]: row for row in
-            report(trace, "--metric", "leaked", "--by", "function", "--all-frames")["rows"]}
+            report(trace, "--metric", "leaked", "--by", "function", "--frames=all")["rows"]}
 
 
 def events(trace):
@@ -133,7 +133,7 @@ def later_debug_file():
         check(FULL in functions(trace), "not named", functions(trace))
         lines = mayfly("report", "--by", "line", "--metric", "leaked", trace).text
         check("p.c:4" in lines, "no line", lines)
-        stacks = mayfly("report", "--by", "stack", "--metric", "leaked", "--all-frames", trace).text
+        stacks = mayfly("report", "--by", "stack", "--metric", "leaked", "--frames=all", trace).text
         check("inlined_one" in stacks and "make_all" in stacks, stacks)
         same(os.stat(trace).st_mode & 0o777, 0o640, "mode")
         unchanged_but_names(here / "before", trace)

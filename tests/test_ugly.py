@@ -102,7 +102,7 @@ def fork_while_threads_allocate():
 
 def own_bytes(trace, function, *options):
     """What a function itself has allocated of a metric."""
-    row = rows(trace, "--all-frames", *options).get(function)
+    row = rows(trace, "--frames=all", *options).get(function)
     return row["self"]["bytes"]["estimate"] if row else 0
 
 
@@ -224,7 +224,7 @@ def dlopen_and_dlclose(name):
             for function in ("plugin_first", "plugin_second"):
                 same(by_name[function]["self"]["blocks"]["estimate"], each, function)
             size = 1000 if name == "libraries" else 50
-            stacks = report(trace, "--metric", "allocated", "--by", "stack", "--all-frames")["rows"]
+            stacks = report(trace, "--metric", "allocated", "--by", "stack", "--frames=all")["rows"]
             for row in stacks:
                 names = [place["function"] for place in row["stack"]]
                 if names[0] in ("plugin_first", "plugin_second"):
@@ -703,7 +703,7 @@ def deep_stacks():
     """100,000 frames: leaf and root part are there, and what is missing is said."""
     with Folder() as here:
         ugly(here / "t.mayfly", "deep")
-        stacks = report(here / "t.mayfly", "--by", "stack", "--metric", "allocated", "--all-frames")["rows"]
+        stacks = report(here / "t.mayfly", "--by", "stack", "--metric", "allocated", "--frames=all")["rows"]
         deepest = max(stacks, key=lambda row: len(row["stack"]))
         names = [place["function"] for place in deepest["stack"]]
         check(len(names) >= 1024, "only", len(names), "frames")

@@ -385,9 +385,9 @@ def series_of_the_largest(kind):
 def unnamed_functions_have_callers():
     """A function without a name is said with the caller that has one."""
     path = os.path.join(GOLDEN, "system.mayfly")
-    answer = ask(path, "series?points=2000&top=50&all-frames=1")
+    answer = ask(path, "series?points=2000&top=50&frames=all")
     stacks = report(path, "--by", "stack", "--metric", "allocated", "--all", "--top", "0",
-                    "--all-frames")["rows"]
+                    "--frames=all")["rows"]
     unnamed = 0
     for row, caller in zip(answer["rows"], answer["callers"]):
         if "+0x" not in row["function"]:

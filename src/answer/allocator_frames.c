@@ -105,14 +105,14 @@ static int hides(void *context, const char *text)
 
 	return (hidden->pattern.matches &&
 		hidden->pattern.matches(hidden->pattern.context, text)) ||
-	       (!hidden->all_frames && is_allocator_frame(text));
+	       (hidden->frames != FRAMES_ALL && is_allocator_frame(text));
 }
 
 struct mayfly_match hidden_frames_match(struct hidden_frames *hidden)
 {
 	struct mayfly_match m = {hides, hidden};
 
-	if (hidden->all_frames && !hidden->pattern.matches)
+	if (hidden->frames == FRAMES_ALL && !hidden->pattern.matches)
 		m.matches = NULL;
 	return m;
 }

@@ -8,11 +8,19 @@
 
 #include <mayfly/trace.h>
 
+/* Whose frames a user wants to see. */
+enum frames_choice {
+	FRAMES_USUAL, /* of a command: OWN, or all but those of the allocator's interface */
+	FRAMES_OWN,
+	FRAMES_PYTHON, /* of the interpreted language, whoever wrote them */
+	FRAMES_ALL,
+};
+
 /* Frames that are left out of all stacks: those that match the user's pattern and, unless
- * all_frames, those of the allocator's interface. */
+ * FRAMES_ALL, those of the allocator's interface. */
 struct hidden_frames {
 	struct mayfly_match pattern; /* .matches may be NULL */
-	bool all_frames;
+	enum frames_choice frames;
 };
 
 /* text: a function, or the path of a file or module. */

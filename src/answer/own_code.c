@@ -239,6 +239,20 @@ static enum code_kind module_kind(const char *module)
 	return begins_with(name, runtime_modules) ? CODE_RUNTIME : CODE_LIBRARY;
 }
 
+static void note_trace(struct own_code *own, const struct mayfly_trace *trace)
+{
+	if (trace == own->trace)
+		return;
+	own->trace = trace;
+	own->starts_main = false;
+	own->interpreted = own->separate = NULL;
+	own->interpreter = "";
+	own->run = (struct run_packages){.count = 0};
+	memset(own->from_own, 0, sizeof(own->from_own));
+	if (trace)
+		note_languages(own, trace);
+}
+
 enum code_kind code_kind(struct own_code *own, const struct mayfly_trace *trace,
 			 const char *function, const char *file, const char *module)
 {
@@ -251,16 +265,7 @@ enum code_kind code_kind(struct own_code *own, const struct mayfly_trace *trace,
 		return rule->mine ? CODE_OWN : CODE_LIBRARY;
 	if (strcmp(module, TRACE_JIT_MODULE) == 0)
 		return generated_kind(function, file);
-	if (trace != own->trace) {
-		own->trace = trace;
-		own->starts_main = false;
-		own->interpreted = own->separate = NULL;
-		own->interpreter = "";
-		own->run = (struct run_packages){.count = 0};
-		memset(own->from_own, 0, sizeof(own->from_own));
-		if (trace)
-			note_languages(own, trace);
-	}
+	note_trace(own, trace);
 	if (own->starts_main && !*file && strcmp(function, "main") == 0)
 		return CODE_ENTRY;
 	kind = named_kind(own, function, file);
@@ -281,6 +286,7 @@ enum fold_rank {
 	FOLD_DEPENDENCY,
 	FOLD_STANDARD,
 	FOLD_PACKAGE = MAYFLY_FOLD_INNERMOST,
+	FOLD_NATIVE, /* own code that is not interpreted */
 };
 
 static bool is_of_libc(const char *function, const char *module)
@@ -307,6 +313,14 @@ static unsigned folds(void *context, const struct mayfly_trace *trace, const cha
 	struct own_code *own = context;
 	enum code_kind kind = code_kind(own, trace, function, file, module);
 
+	note_trace(own, trace);
+	if (own->all_interpreted && own->interpreted) {
+		if (kind == CODE_NONE || own->interpreted->has(file))
+			return 0;
+		own->folded = true;
+		if (kind == CODE_OWN)
+			return FOLD_NATIVE;
+	}
 	switch (kind) {
 	case CODE_OWN:
 	case CODE_NONE:
@@ -325,6 +339,12 @@ static unsigned folds(void *context, const struct mayfly_trace *trace, const cha
 struct mayfly_fold own_code_fold(struct own_code *own)
 {
 	return (struct mayfly_fold){folds, own};
+}
+
+const char *own_code_interpreted(struct own_code *own, const struct mayfly_trace *trace)
+{
+	note_trace(own, trace);
+	return own->interpreted ? own->interpreted->name : NULL;
 }
 
 bool is_entry(const char *function, const char *file)

@@ -34,6 +34,8 @@ struct own_code {
 	const char *interpreter; /* path of the module that has the interpreter; "": not known */
 	struct run_packages run; /* what the command line runs */
 	uint64_t from_own[OWN_CALLED_WORDS]; /* bits: code without a file that own code calls */
+	bool
+	    all_interpreted; /* own_code_fold() folds what is not of the interpreted language, if there is one */
 	bool folded; /* own_code_fold() folded a frame of a library or runtime */
 };
 
@@ -41,8 +43,11 @@ struct own_code {
 enum code_kind code_kind(struct own_code *own, const struct mayfly_trace *trace,
 			 const char *function, const char *file, const char *module);
 
-/* Folds all frames that are not the program's own. `own` must outlive the queries. */
+/* Folds all frames that are not the program's own, or not interpreted. `own` must outlive the queries. */
 struct mayfly_fold own_code_fold(struct own_code *own);
+
+/* The interpreted language whose frames the trace has, "Python"; NULL: it has none. */
+const char *own_code_interpreted(struct own_code *own, const struct mayfly_trace *trace);
 
 /* Where the program's own code begins: main() of C, C++ and Rust, the code of an OCaml module or a
  * file of Python or Ruby, and what Python does before it runs the script. */

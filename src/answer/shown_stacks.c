@@ -56,6 +56,12 @@ static bool is_hidden(struct shown_stacks *s, const struct mayfly_query *q, cons
 	       (q->show.matches && !any_matches(s, text, &q->show, ASKED_SHOW));
 }
 
+/* Does an answer of query.fold take the place of one nearer to the leaf? */
+static bool replaces(unsigned answer, unsigned before)
+{
+	return answer > before || (answer && answer == before && answer < MAYFLY_FOLD_INNERMOST);
+}
+
 static bool add_line(struct shown_stacks *s, struct shown_frame *f, const struct shown_line *line)
 {
 	if (!ARRAY_ADD(s->line, s->line_capacity, s->lines, *line))
@@ -66,26 +72,64 @@ static bool add_line(struct shown_stacks *s, struct shown_frame *f, const struct
 
 static const struct mayfly_location nowhere = {.function = "", .file = ""};
 
-static bool add_location(struct shown_stacks *s, struct shown_frame *f,
-			 const struct mayfly_frame *frame, const struct mayfly_location *location,
-			 const struct mayfly_query *query)
+static const struct mayfly_location *location_of(const struct mayfly_frame *frame, size_t i)
+{
+	return frame->locations ? &frame->location[i] : &nowhere;
+}
+
+static const char *path_of(const struct shown_stacks *s, const struct mayfly_frame *frame)
 {
 	const struct mayfly_module *module = mayfly_trace_module(s->trace, frame->module);
-	const char *path = module ? module->path : "";
-	uint32_t function = texts_number(&s->texts, location->function);
-	uint32_t in = texts_number(&s->texts, path);
-	bool code = frame->kind == MAYFLY_FRAME_CODE;
-	struct shown_line line = {.line = location->line, .inlined = location->inlined};
-	char buffer[4096];
 
-	line.name =
-	    texts_number(&s->texts, frame_shown_name(buffer, sizeof(buffer), frame->kind,
-						     location->function, path, frame->address));
-	line.file = texts_number(&s->texts, location->file);
-	if (function == TEXTS_FAILED || in == TEXTS_FAILED || line.name == TEXTS_FAILED ||
-	    line.file == TEXTS_FAILED)
+	return module ? module->path : "";
+}
+
+static bool make_line(struct shown_stacks *s, const struct mayfly_frame *frame,
+		      const struct mayfly_location *location, struct shown_line *line)
+{
+	char buffer[4096];
+	const char *name = frame_shown_name(buffer, sizeof(buffer), frame->kind, location->function,
+					    path_of(s, frame), frame->address);
+
+	*line = (struct shown_line){.name = texts_number(&s->texts, name),
+				    .file = texts_number(&s->texts, location->file),
+				    .line = location->line,
+				    .inlined = location->inlined};
+	return line->name != TEXTS_FAILED && line->file != TEXTS_FAILED;
+}
+
+/* As in rows, nothing is folded if the user says which frames are shown. */
+static bool is_folded(const struct shown_stacks *s, struct shown_frame *f,
+		      const struct mayfly_frame *frame, size_t number,
+		      const struct mayfly_query *query)
+{
+	const struct mayfly_location *l = location_of(frame, number);
+	unsigned answer = 0;
+
+	if (s->kept && frame->kind == MAYFLY_FRAME_CODE)
+		answer = query->fold.folds(query->fold.context, s->trace, l->function, l->file,
+					   path_of(s, frame));
+	if (replaces(answer, f->folded)) {
+		f->folded = (uint8_t)answer;
+		f->folded_location = (uint32_t)number;
+	}
+	return answer;
+}
+
+static bool add_location(struct shown_stacks *s, struct shown_frame *f,
+			 const struct mayfly_frame *frame, size_t number,
+			 const struct mayfly_query *query)
+{
+	const struct mayfly_location *location = location_of(frame, number);
+	uint32_t function = texts_number(&s->texts, location->function);
+	uint32_t in = texts_number(&s->texts, path_of(s, frame));
+	bool code = frame->kind == MAYFLY_FRAME_CODE;
+	struct shown_line line;
+
+	if (!make_line(s, frame, location, &line) || function == TEXTS_FAILED || in == TEXTS_FAILED)
 		return false;
-	if (is_hidden(s, query, (const uint32_t[]){function, line.file, in}, code))
+	if (is_hidden(s, query, (const uint32_t[]){function, line.file, in}, code) ||
+	    is_folded(s, f, frame, number, query))
 		f->hides = true;
 	else if (!add_line(s, f, &line))
 		return false;
@@ -108,10 +152,8 @@ static bool make_frame(struct shown_stacks *s, size_t index, const struct mayfly
 	f->first = (uint32_t)s->lines;
 	if (!frame)
 		return true;
-	if (frame->locations == 0 && !add_location(s, f, frame, &nowhere, query))
-		return false;
-	for (size_t i = 0; i < frame->locations; i++)
-		if (!add_location(s, f, frame, &frame->location[i], query))
+	for (size_t i = 0; i < (frame->locations ? frame->locations : 1); i++)
+		if (!add_location(s, f, frame, i, query))
 			return false;
 	if (s->cut) {
 		s->frame[s->frames + index].first = f->first;
@@ -131,6 +173,22 @@ static bool make_special(struct shown_stacks *s, size_t index, const char *name)
 
 	f->first = (uint32_t)s->lines;
 	return line.name != TEXTS_FAILED && line.file != TEXTS_FAILED && add_line(s, f, &line);
+}
+
+static bool make_kept(struct shown_stacks *s, size_t index)
+{
+	const struct mayfly_frame *frame = mayfly_trace_frame(s->trace, index);
+	const struct shown_frame *f = &s->frame[index];
+	struct shown_frame *kept = &s->frame[s->kept + index];
+	struct shown_line line;
+
+	kept->first = (uint32_t)s->lines;
+	if (!f->folded)
+		return true;
+	if (!make_line(s, frame, location_of(frame, f->folded_location), &line))
+		return false;
+	line.inlined = false; /* what it was inlined into is not shown */
+	return add_line(s, kept, &line);
 }
 
 /* Parents come before their children. */
@@ -158,12 +216,14 @@ uint32_t shown_node(const struct shown_stacks *s, uint32_t node)
 
 size_t shown_indices(const struct shown_stacks *s)
 {
-	return s->frames + (s->cut ? s->info->frames : 0);
+	return s->frames + ((size_t) !!s->cut + !!s->kept) * s->info->frames;
 }
 
 uint32_t shown_trace_frame(const struct shown_stacks *s, uint32_t index)
 {
-	return index < s->frames ? index : index - (uint32_t)s->frames;
+	if (index < s->frames)
+		return index;
+	return (uint32_t)((index - s->frames) % s->info->frames);
 }
 
 int shown_begin(struct shown_stacks *s, const struct mayfly_trace *trace,
@@ -173,11 +233,16 @@ int shown_begin(struct shown_stacks *s, const struct mayfly_trace *trace,
 	s->frames = s->info->frames + SHOWN_SPECIALS;
 	if (query->show_from.matches)
 		s->cut = calloc(s->info->nodes + 1, 1);
-	s->frame = calloc(s->frames + (s->cut ? s->info->frames : 0), sizeof(*s->frame));
+	if (query->fold.folds && !query->show.matches)
+		s->kept = s->frames + (s->cut ? s->info->frames : 0);
+	s->frame = calloc(shown_indices(s), sizeof(*s->frame));
 	if (!s->frame || (query->show_from.matches && !s->cut))
 		return MAYFLY_E_MEMORY;
 	for (size_t i = 0; i < s->info->frames; i++)
 		if (!make_frame(s, i, query))
+			return MAYFLY_E_MEMORY;
+	for (size_t i = 0; s->kept && i < s->info->frames; i++)
+		if (!make_kept(s, i))
 			return MAYFLY_E_MEMORY;
 	if (s->cut)
 		cut_stacks(s);
@@ -208,9 +273,36 @@ static bool is_code(const struct shown_stacks *s, uint32_t frame)
 	return mayfly_trace_frame(s->trace, shown_trace_frame(s, frame))->kind == MAYFLY_FRAME_CODE;
 }
 
+uint32_t shown_instead(const struct shown_stacks *s, uint32_t node)
+{
+	uint32_t found = (uint32_t)s->info->frames + SHOWN_NONE;
+	unsigned folded = 0;
+
+	for (struct mayfly_node n; node > 0; node = n.parent) {
+		uint32_t frame = shown_node(s, node);
+
+		n = mayfly_trace_node(s->trace, node);
+		if (n.parent >= node || frame == SHOWN_NOTHING)
+			break;
+		if (!folded && s->frame[frame].hides)
+			found = (uint32_t)s->info->frames + SHOWN_HIDDEN;
+		if (!replaces(s->frame[n.frame].folded, folded))
+			continue;
+		folded = s->frame[n.frame].folded;
+		found = (uint32_t)s->kept + n.frame;
+	}
+	return found;
+}
+
+bool shown_is_instead(const struct shown_stacks *s, uint32_t index)
+{
+	return (index >= s->info->frames && index < s->frames) || (s->kept && index >= s->kept);
+}
+
 size_t shown_path(struct shown_stacks *s, uint32_t node, const uint32_t **frames)
 {
-	bool hides = false, shows_code = false;
+	uint32_t leaf = node;
+	bool shows_code = false;
 	size_t length = 1; /* 0 is for a special one */
 
 	for (struct mayfly_node n; node > 0; node = n.parent) {
@@ -219,7 +311,6 @@ size_t shown_path(struct shown_stacks *s, uint32_t node, const uint32_t **frames
 		n = mayfly_trace_node(s->trace, node);
 		if (n.parent >= node || frame == SHOWN_NOTHING)
 			break; /* of a damaged trace; or what is above is cut */
-		hides |= s->frame[frame].hides;
 		if (!s->frame[frame].count)
 			continue;
 		if (!array_reserve(&s->path, &s->path_capacity, length, sizeof(*s->path)))
@@ -229,7 +320,8 @@ size_t shown_path(struct shown_stacks *s, uint32_t node, const uint32_t **frames
 	}
 	if (!array_reserve(&s->path, &s->path_capacity, 0, sizeof(*s->path)))
 		return 0;
-	s->path[0] = (uint32_t)s->info->frames + (hides ? SHOWN_HIDDEN : SHOWN_NONE);
+	if (!shows_code)
+		s->path[0] = shown_instead(s, leaf);
 	*frames = shows_code ? s->path + 1 : s->path;
 	return shows_code ? length - 1 : length;
 }

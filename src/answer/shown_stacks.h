@@ -26,9 +26,11 @@ struct shown_frame {
 	uint32_t first, count; /* of its lines; 0: nothing of it is shown */
 	bool hides;	       /* some of it is not shown */
 	bool begins;	       /* query.show_from matches it */
+	uint8_t folded; /* the highest answer of query.fold for its locations; 0: none is folded */
+	uint32_t folded_location;
 };
 
-/* What stacks show that have no code to show: all of it is hidden; or there is none. */
+/* What stacks show that have no code to show, and nothing folded: all of it is hidden; or there is none. */
 enum shown_special { SHOWN_HIDDEN = 0, SHOWN_NONE = 1, SHOWN_SPECIALS = 2 };
 
 struct shown_stacks {
@@ -36,9 +38,11 @@ struct shown_stacks {
 	const struct mayfly_info *info;
 	struct texts texts;
 	/* One for each frame of the trace, then the specials; if query.show_from cuts stacks, then
-	 * one more for each frame: as it is shown where a stack begins. */
+	 * one more for each frame: as it is shown where a stack begins; if query.fold folds frames, then
+	 * one more for each: the line that stands for a stack in which nothing else is left. */
 	struct shown_frame *frame;
 	size_t frames; /* without those */
+	size_t kept;   /* where those of the last kind begin; 0: there are none */
 	uint8_t *cut;  /* node -> enum shown_cut; NULL: no stack is cut */
 	struct shown_line *line;
 	size_t lines, line_capacity;
@@ -67,6 +71,11 @@ uint32_t shown_node(const struct shown_stacks *s, uint32_t node);
 size_t shown_indices(const struct shown_stacks *s);
 /* The frame of the trace of such an index; s->info->frames or more: none. */
 uint32_t shown_trace_frame(const struct shown_stacks *s, uint32_t index);
+
+/* What a stack without any code to show has in its place. */
+uint32_t shown_instead(const struct shown_stacks *s, uint32_t node);
+/* Is the index such a one? */
+bool shown_is_instead(const struct shown_stacks *s, uint32_t index);
 
 /* The frames of a stack that show something, leaf first: indices into s->frame, at least one;
  * valid until the next call. 0: out of memory. */

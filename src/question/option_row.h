@@ -100,11 +100,6 @@ struct option_row {
 	}
 
 /* Rows that many commands have. */
-#define OPTION_ALL_FRAMES(type, field)                                                             \
-	{                                                                                          \
-		"all-frames", .help = "also show allocator frames, such as operator new",          \
-			      OPTION_FLAG(type, field)                                             \
-	}
 #define OPTION_WIDE(type, field)                                                                   \
 	{                                                                                          \
 		"wide", .help = "print names in full, in lines of any length",                     \

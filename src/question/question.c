@@ -180,6 +180,18 @@ const struct option_row question_picture_rows[] = {
     OPTION_END,
 };
 
+const char *const frames_names[] = {"own", "python", "all", NULL};
+
+bool question_take_frames(const struct given *given, void *to)
+{
+	int choice;
+
+	if (!option_choice(given->option, given->value, frames_names, &choice, given->error_line))
+		return false;
+	*(enum frames_choice *)to = (enum frames_choice)(FRAMES_OWN + choice);
+	return true;
+}
+
 static void set_matches(struct question *q)
 {
 	q->hidden.pattern = pattern_match(&q->hide);
@@ -192,7 +204,8 @@ static void set_matches(struct question *q)
 	q->query.holder = pattern_match(&q->holder);
 	q->query.type = pattern_match(&q->type);
 	q->query.hide = hidden_frames_match(&q->hidden);
-	if (!q->hidden.all_frames && !q->complete) {
+	q->own.all_interpreted = q->hidden.frames == FRAMES_PYTHON;
+	if (q->hidden.frames != FRAMES_ALL && !(q->hidden.frames == FRAMES_USUAL && q->complete)) {
 		q->query.fold = own_code_fold(&q->own);
 		q->query.fold_recursion = true;
 	}

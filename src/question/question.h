@@ -23,7 +23,7 @@ struct question {
 	struct pattern focus, ignore, hide, show, show_from, thread, label, holder, type;
 	struct hidden_frames hidden;
 	struct own_code own;
-	bool complete; /* an export's: libraries are not folded into their callers */
+	bool complete; /* an export's: as usual, libraries are not folded into their callers */
 	bool metric_given, by_given, sort_given, at_given, window_given;
 	bool filtered;	     /* any of question_filter_rows; question_check() sets it */
 	bool chooses_blocks; /* any of them but --hide and --show; likewise */
@@ -40,6 +40,17 @@ extern const struct option_row question_filter_rows[], question_picture_rows[],
 /* Everything, at the peak. */
 void question_init(struct question *q);
 void question_free(struct question *q);
+
+/* --frames, of an enum frames_choice. */
+#define OPTION_FRAMES(type, field, text)                                                           \
+	{                                                                                          \
+		"frames", .argument = "WHOSE", .choices = frames_names, .help = text,              \
+			  OPTION_IN(question_take_frames, enum frames_choice, type, field)         \
+	}
+#define FRAMES_OWN_HELP	  "whose frames: own (default), python (without C) or all"
+#define FRAMES_USUAL_HELP "own, python (no C) or all; default: all but the allocator's"
+extern const char *const frames_names[];
+option_take question_take_frames;
 
 /* The value of --by. */
 option_take question_take_by;

@@ -30,7 +30,7 @@ static const struct option_row request_rows[] = {
     OPTION_GROUP(question_sort_rows, struct request, q),
     OPTION_GROUP(question_filter_rows, struct request, q),
     OPTION_GROUP(question_picture_rows, struct request, q),
-    {"all-frames", OPTION_FLAG(struct request, q.hidden.all_frames)},
+    OPTION_FRAMES(struct request, q.hidden.frames, FRAMES_OWN_HELP),
     {"top", .argument = "N", OPTION_COUNT(struct request, top),
      OPTION_GIVEN(struct request, top_given)},
     {"skip", .argument = "N", OPTION_COUNT(struct request, skip)},

@@ -10,7 +10,7 @@
  * Parameters are named as the long options of `mayfly report` and have the same values, so each
  * request is also a command line: metric, at, from, to, by, sort, focus, ignore, hide, show,
  * show-from, thread, label, heap, min-size, max-size, min-lifetime, max-lifetime, holder, type,
- * all-frames. A flag has the value 1. `focus` and the other patterns may be given several times. An
+ * frames. A flag has the value 1. `focus` and the other patterns may be given several times. An
  * unknown name or parameter is refused. overview, rows, tree, callers, source, leaks, held, diff,
  * difftree and changes can be asked of the picture of the heap (metric=picture); the others are refused.
  *
@@ -20,7 +20,8 @@
  *	info			what the trace is: "program", "command", "info" (as in report --json),
  *				"summary", "counters", "notes" (all caveats that report has), "resident",
  *				"picture" (of the heap: "headline", "time_ns", "stopped_ns", and
- *				"bytes", "blocks" of malloc; or null), "sources",
+ *				"bytes", "blocks" of malloc; or null), "interpreted" (the language
+ *				of interpreted frames, "Python"; or null), "sources",
  *				"base" (null, or the same of the trace to compare with)
  *	overview		what the report without options says: "headline" (or null), "summary",
  *				"functions", "callers", "stacks" (rows)

@@ -51,7 +51,8 @@ int view_export(struct request *r, struct view_answer *a)
 	if (!format || !(format->metrics & EXPORT_METRIC(r->q.query.metric)))
 		return MAYFLY_E_RANGE;
 	/* As in the command's files: other tools get complete stacks. */
-	r->q.query.fold = (struct mayfly_fold){0};
+	if (r->q.hidden.frames == FRAMES_USUAL)
+		r->q.query.fold = (struct mayfly_fold){0};
 	a->type = format->text ? "text/plain; charset=utf-8" : "application/octet-stream";
 	return export_run(format->convert, r->trace, &options, put_bytes, &a->bytes);
 }

@@ -8,6 +8,7 @@
 #include "answer/headline.h"
 #include "answer/hints.h"
 #include "answer/json_parts.h"
+#include "answer/own_code.h"
 #include "answer/picture_headline.h"
 #include "answer/text_format.h"
 #include "query/query_two.h"
@@ -89,6 +90,7 @@ static int put_trace(struct json *j, const struct mayfly_trace *trace, const cha
 {
 	const struct mayfly_info *info = mayfly_trace_info(trace);
 	struct mayfly_summary s;
+	struct own_code own = {0};
 	int error = mayfly_trace_summary(trace, &s);
 
 	if (error)
@@ -108,6 +110,7 @@ static int put_trace(struct json *j, const struct mayfly_trace *trace, const cha
 	put_counters(j, trace, info->counters);
 	put_notes(j, trace);
 	put_picture(j, mayfly_trace_picture(trace));
+	json_text_or_null(j, "interpreted", own_code_interpreted(&own, trace) ?: "");
 	json_bool(j, "sources", sources);
 	return 0;
 }

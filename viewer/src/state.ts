@@ -24,7 +24,7 @@ export interface Question {
 	"max-size"?: string;
 	"min-lifetime"?: string;
 	"max-lifetime"?: string;
-	"all-frames"?: boolean;
+	frames?: string; // own, python, all
 }
 
 export interface State {
@@ -46,7 +46,7 @@ export const firstState: State = { view: "summary", question: {}, own: {} };
 export const listOptions = ["focus", "ignore", "hide", "show", "show-from", "thread", "label",
 	"holder", "type"] as const;
 export const textOptions = ["metric", "at", "from", "to", "heap", "min-size", "max-size",
-	"min-lifetime", "max-lifetime"] as const;
+	"min-lifetime", "max-lifetime", "frames"] as const;
 
 export function questionParameters(q: Question): Parameters {
 	return { ...q };
@@ -120,7 +120,6 @@ export function parseHash(hash: string, views: readonly string[]): { state: Stat
 	}
 	for (const [key, value] of new URLSearchParams(match[3] ?? "")) {
 		if (key.startsWith("own.")) state.own[key.slice(4)] = value;
-		else if (key === "all-frames") state.question[key] = value === "1";
 		else if ((textOptions as readonly string[]).includes(key)) question[key] = value;
 		else if ((listOptions as readonly string[]).includes(key))
 			question[key] = [...((question[key] as string[]) ?? []), value];

@@ -28,6 +28,8 @@ export interface Info {
 	resident: string | null;
 	/** The picture of the heap: who held which block; null: the trace has none. */
 	picture: Picture | null;
+	/** The language of its interpreted frames, "Python"; null: there are none. */
+	interpreted: string | null;
 	sources: boolean;
 	base: Info | null;
 }

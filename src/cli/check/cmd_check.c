@@ -121,7 +121,7 @@ static const struct option_row check_rows[] = {
      OPTION_TEXT(struct check, junit)},
     {"top", .argument = "N", .help = "number of guilty stacks to show (default 5)",
      OPTION_COUNT(struct check, report.top)},
-    OPTION_ALL_FRAMES(struct check, report.q.hidden.all_frames),
+    OPTION_FRAMES(struct check, report.q.hidden.frames, FRAMES_OWN_HELP),
     OPTION_WIDE(struct check, report.out.wide),
     OPTION_JSON(struct check, report.json),
     OPTION_END,

@@ -35,7 +35,8 @@ struct settings {
 	int metric;   /* of `metrics` */
 	int64_t cost_ns, run_ns;
 	size_t sample_bytes;
-	bool all_frames, json;
+	enum frames_choice frames;
+	bool json;
 	struct mayfly_query query;
 };
 
@@ -376,7 +377,8 @@ static int not_exact(const char *path, const struct mayfly_info *info)
 static int plan_trace(const struct opened_trace *file, const char *path, struct settings *set,
 		      const struct output *o)
 {
-	struct hidden_frames hidden = {.all_frames = set->all_frames};
+	struct hidden_frames hidden = {.frames = set->frames};
+	struct own_code own = {.all_interpreted = set->frames == FRAMES_PYTHON};
 	bool own_time = set->run_ns > 0;
 	struct plan *plan;
 	int status;
@@ -385,6 +387,8 @@ static int plan_trace(const struct opened_trace *file, const char *path, struct 
 	    trace_has_no_blocks(file->info))
 		return not_exact(path, file->info);
 	set->query.hide = hidden_frames_match(&hidden);
+	if (set->frames == FRAMES_OWN || set->frames == FRAMES_PYTHON)
+		set->query.fold = own_code_fold(&own);
 	if (!own_time)
 		set->run_ns = file->info->duration_ns;
 	status = plan_make(file->trace, &set->query, &plan);
@@ -442,7 +446,7 @@ static const struct option_row plan_rows[] = {
      .help = "what a key allocates itself (default), or including all that it calls"},
     {"metric", .argument = "peak|allocated", OPTION_CHOICE(metrics, struct settings, metric),
      .help = "what the rows are ranked by (default peak)"},
-    OPTION_ALL_FRAMES(struct settings, all_frames),
+    OPTION_FRAMES(struct settings, frames, FRAMES_USUAL_HELP),
     {"cost", .argument = "TIME", OPTION_IN(take_cost, int64_t, struct settings, cost_ns),
      .help = "CPU time of one sample and its free (default 2us)"},
     {"sample-bytes", .argument = "N", OPTION_COUNT(struct settings, sample_bytes),

@@ -89,7 +89,7 @@ static const struct option_row export_rows[] = {
     OPTION_GROUP(question_metric_rows, struct export, q),
     OPTION_GROUP(question_from_rows, struct export, q),
     OPTION_GROUP(question_filter_rows, struct export, q),
-    OPTION_ALL_FRAMES(struct export, q.hidden.all_frames),
+    OPTION_FRAMES(struct export, q.hidden.frames, FRAMES_USUAL_HELP),
     OPTION_END,
 };
 
@@ -125,8 +125,8 @@ static const char *not_taken(const struct export *x)
 		return "--hide";
 	if (q->show.count && !(takes & EXPORT_TAKES_HIDE))
 		return "--show";
-	if (q->hidden.all_frames && !(takes & EXPORT_TAKES_HIDE))
-		return "--all-frames";
+	if (q->hidden.frames != FRAMES_USUAL && !(takes & EXPORT_TAKES_HIDE))
+		return "--frames";
 	if (q->chooses_blocks && !(takes & EXPORT_TAKES_BLOCKS) &&
 	    !(takes & EXPORT_TAKES_HEAPS && only_by_heap(q)))
 		return "options that choose blocks";

@@ -177,9 +177,8 @@ const struct option_row report_show_rows[] = {
 	     "repeated",
      OPTION_IN(take_mine, struct own_rules, struct report, q.own.rules),
      OPTION_GIVEN(struct report, mine_given)},
-    {"all-frames", .help = "do not fold libraries and runtimes into their callers",
-     OPTION_FLAG(struct report, q.hidden.all_frames)},
-    {"own-frames", .gone = "JSON has the program's own frames, as the text; --all-frames has all"},
+    OPTION_FRAMES(struct report, q.hidden.frames, FRAMES_OWN_HELP),
+    {"own-frames", .gone = "JSON has the program's own frames, as the text; --frames all has all"},
     OPTION_WIDE(struct report, out.wide),
     OPTION_JSON(struct report, json),
     OPTION_END,
@@ -372,7 +371,7 @@ static int open_and_run(struct report *r, const char *path)
 static int report_many(struct report *r, int count, char **path)
 {
 	if (!is_overview(r) || r->view != VIEW_ROWS || r->depth_given || r->mine_given ||
-	    r->q.hidden.all_frames)
+	    r->q.hidden.frames != FRAMES_USUAL)
 		return cli_usage("many traces can be combined only with --top, --all, --wide and "
 				 "--json; name one trace, or merge them with 'mayfly merge'");
 	output_detect(&r->out);

@@ -114,10 +114,14 @@ static bool by_frames(enum mayfly_by by)
 
 void report_print_folded(const struct report *r)
 {
-	if (r->q.own.folded && by_frames(r->q.query.by) && !r->folding_said)
+	const struct own_code *own = &r->q.own;
+
+	if (own->folded && by_frames(r->q.query.by) && !r->folding_said)
 		print_wrapped(&r->out, STYLE_DIM, 2,
-			      "frames of the standard library and runtime are folded into their "
-			      "callers; --all-frames shows them");
+			      "frames of %s are folded into their callers; --frames all shows them",
+			      own->all_interpreted && own->interpreted
+				  ? "C"
+				  : "the standard library and runtime");
 }
 
 static void print_answer_title(const struct report *r, const struct mayfly_result *result)

@@ -50,8 +50,7 @@ static const struct option_row top_rows[] = {
     {"mine", .rare = true, .argument = "FILE", .words = OPTION_FILES,
      .help = "rules for what is the program's own code, as for report; may be repeated",
      OPTION_IN(take_mine, struct own_rules, struct top, r.q.own.rules)},
-    {"all-frames", .help = "do not fold libraries and runtimes into their callers",
-     OPTION_FLAG(struct top, r.q.hidden.all_frames)},
+    OPTION_FRAMES(struct top, r.q.hidden.frames, FRAMES_OWN_HELP),
     OPTION_END,
 };
 

@@ -41,7 +41,7 @@ static const char *const help[] = {
     "  q             end (the program and its recording go on)",
     "",
     "  +- and a..b: 95 % interval; <=: its upper end; -: no sample.",
-    "  Libraries and runtimes are folded into their callers (--all-frames: not).",
+    "  Libraries and runtimes are folded into their callers (--frames all: not).",
     NULL,
 };
 

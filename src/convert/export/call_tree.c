@@ -9,7 +9,6 @@
 
 #define NEEDED	   1u /* flag: blocks come from the node or its descendants */
 #define SHOWS_CODE 2u /* flag: some code is shown between the root and the node */
-#define HIDES	   4u
 
 struct making {
 	struct call_tree *tree;
@@ -82,9 +81,7 @@ static bool place_nodes(struct making *m)
 		if (index == SHOWN_NOTHING)
 			continue;
 		shown = &m->stacks->frame[index];
-		m->flags[i] |= m->flags[n.parent] & (SHOWS_CODE | HIDES);
-		if (shown->hides)
-			m->flags[i] |= HIDES;
+		m->flags[i] |= m->flags[n.parent] & SHOWS_CODE;
 		if (shown->count && frame->kind == MAYFLY_FRAME_CODE)
 			m->flags[i] |= SHOWS_CODE;
 		m->of[i] = step_down(m, m->of[n.parent], index, frame->module);
@@ -100,14 +97,11 @@ static bool add_sums(struct making *m, struct stack_sums *sums)
 
 	stack_sums_rewind(sums);
 	while (stack_sums_next(sums, &sum)) {
-		unsigned int flags = m->flags[sum.node];
-		size_t special = flags & HIDES ? SHOWN_HIDDEN : SHOWN_NONE;
 		uint32_t at = m->of[sum.node];
 		struct call_node *node;
 
-		if (!(flags & SHOWS_CODE))
-			at = step_down(m, at, (uint32_t)(m->stacks->info->frames + special),
-				       UINT32_MAX);
+		if (!(m->flags[sum.node] & SHOWS_CODE))
+			at = step_down(m, at, shown_instead(m->stacks, sum.node), UINT32_MAX);
 		if (at == CALL_NONE)
 			return false;
 		node = &m->tree->node[at];

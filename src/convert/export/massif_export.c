@@ -98,8 +98,8 @@ static void begin_site(struct massif *m, struct site *s, const struct mayfly_nod
 	*s = (struct site){.node = sum->node, .bytes = sum->self.bytes.estimate};
 	if (!length)
 		return;
-	if (shown_trace_frame(m->stacks, path[0]) >= m->stacks->info->frames) {
-		/* It shows no code: its only line says why. */
+	if (shown_is_instead(m->stacks, path[0])) {
+		/* No code is left of it: its only line says why, or stands for it. */
 		s->node = 0;
 		s->frame = path[0];
 		return;

@@ -23,9 +23,10 @@ int perfetto_stacks_begin(struct perfetto_stacks *s, const struct mayfly_trace *
 	    !rank_set_begin(&s->name_known, s->shown.texts.count) ||
 	    !rank_set_begin(&s->file_known, s->shown.texts.count))
 		return MAYFLY_E_MEMORY;
-	for (size_t i = 0; i < s->shown.info->frames + SHOWN_SPECIALS; i++)
+	for (uint32_t i = 0; i < shown_indices(&s->shown); i++)
 		for (uint32_t k = 0; k < s->shown.frame[i].count; k++)
-			s->line_frame[s->shown.frame[i].first + k] = (uint32_t)i;
+			s->line_frame[s->shown.frame[i].first + k] =
+			    shown_trace_frame(&s->shown, i);
 	return 0;
 }
 

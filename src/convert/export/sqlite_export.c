@@ -60,9 +60,13 @@ static bool sqlite_is_hidden(const struct database *d, const char *function, con
 			     const char *module)
 {
 	const struct mayfly_match *hide = &d->query->hide, *show = &d->query->show;
+	const struct mayfly_fold *fold = &d->query->fold;
 
+	if (show->matches)
+		return text_of_frame_matches(hide, function, file, module) ||
+		       !text_of_frame_matches(show, function, file, module);
 	return text_of_frame_matches(hide, function, file, module) ||
-	       (show->matches && !text_of_frame_matches(show, function, file, module));
+	       (fold->folds && fold->folds(fold->context, d->trace, function, file, module));
 }
 
 static void put_symbol(struct database *d, int64_t number, const struct mayfly_frame *f,

@@ -9,7 +9,7 @@ export interface SearchState {
 	said: string; // "14.5 % in 12 boxes"
 }
 
-interface Props extends Pick<ViewProps, "state" | "go"> {
+interface Props extends Pick<ViewProps, "state" | "go" | "info"> {
 	search: SearchState;
 	onSearch(text: string): void;
 	onStep(by: number): void;
@@ -77,6 +77,7 @@ function Search({ search, onSearch, onStep, searchBox }: Props) {
 export function Controls(props: Props) {
 	const { state, go } = props;
 	const { own, question } = state;
+	const language = props.info.interpreted;
 	/** Another tree: nodes of the old one are not in it. */
 	const anew = (key: string, value: string) =>
 		go({ own: { [key]: value || undefined, zoom: undefined, range: undefined } });
@@ -112,13 +113,14 @@ export function Controls(props: Props) {
 			/>
 			<Choices
 				label="Frames"
-				value={question["all-frames"] ? "1" : ""}
+				value={question.frames === "own" ? "" : question.frames ?? ""}
 				choices={[
 					{ value: "", name: "My code", title: "Frames of libraries and runtimes are folded" },
-					{ value: "1", name: "All frames" },
+					...(language ? [{ value: "python", name: language, title: "Frames of C are folded" }] : []),
+					{ value: "all", name: "All frames" },
 				]}
 				choose={(value) => go({
-					question: { "all-frames": value === "1" },
+					question: { frames: value || undefined },
 					own: { zoom: undefined, range: undefined },
 				})}
 			/>

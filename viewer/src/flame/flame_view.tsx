@@ -63,7 +63,7 @@ function actionsOf(props: ViewProps, t: Tree, node: number, zoom: (node: number)
 /** Why there is nothing to see, and what to do. */
 function Empty({ state, go }: ViewProps) {
 	const q = state.question;
-	const filters = Object.keys(q).filter((key) => !["metric", "at", "all-frames"].includes(key));
+	const filters = Object.keys(q).filter((key) => !["metric", "at", "frames"].includes(key));
 	const range = q.from !== undefined || q.to !== undefined;
 	return (
 		<div class="flame-empty">
@@ -138,6 +138,7 @@ export function FlameView(props: ViewProps & { difference: boolean }) {
 			 aria-busy={loading}>
 			<Controls
 				state={state}
+				info={props.info}
 				go={go}
 				search={search}
 				searchBox={searchBox}

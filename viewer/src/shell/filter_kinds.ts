@@ -6,7 +6,7 @@ import type { Info } from "../view.ts";
 import { patternText } from "./patterns.ts";
 
 export interface FilterKind {
-	option: Exclude<keyof Question, "metric" | "at" | "all-frames">;
+	option: Exclude<keyof Question, "metric" | "at" | "frames">;
 	/** In the menu. */
 	title: string;
 	/** In the sentence, before the value. */
@@ -148,13 +148,20 @@ export function phrases(question: Question): { kind: FilterKind; words: string; 
 	return all;
 }
 
+/** Whose frames are shown, unless they are the program's own. */
+export function framesText(question: Question): string | undefined {
+	if (question.frames === "python") return "with interpreted frames alone";
+	return question.frames === "all" ? "with all frames" : undefined;
+}
+
 /** What of the question a view leaves out of account, as text; undefined: nothing. */
 export function ignoredText(question: Question): string | undefined {
 	const parts = phrases(question).map(({ kind, words, values }) =>
 		`${words} ${values.map((value) => kind.show(value)).join(" or ")}`);
 	if (question.metric !== undefined || question.at !== undefined)
 		parts.unshift(metricTitle(question).toLowerCase());
-	if (question["all-frames"]) parts.push("with the allocator's frames");
+	const frames = framesText(question);
+	if (frames) parts.push(frames);
 	return parts.length ? parts.join(", ") : undefined;
 }
 
@@ -163,6 +170,7 @@ export function questionText(question: Question, counts = metricTitle(question))
 	const parts = [counts];
 	for (const { kind, words, values } of phrases(question))
 		parts.push(`${words} ${values.map((value) => kind.show(value)).join(" or ")}`);
-	if (question["all-frames"]) parts.push("with the allocator's frames");
+	const frames = framesText(question);
+	if (frames) parts.push(frames);
 	return parts.join(", ");
 }

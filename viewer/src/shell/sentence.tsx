@@ -187,9 +187,14 @@ function AddPanel(props: SentenceProps & { close(): void }) {
 					{one.title}
 				</MenuItem>
 			))}
-			{!question["all-frames"] && (
-				<MenuItem hint="--all-frames" onChoose={() => add({ "all-frames": true })}>
-					With the allocator's frames
+			{question.frames !== "all" && (
+				<MenuItem hint="--frames all" onChoose={() => add({ frames: "all" })}>
+					With all frames
+				</MenuItem>
+			)}
+			{props.info.interpreted && question.frames !== "python" && (
+				<MenuItem hint="--frames python" onChoose={() => add({ frames: "python" })}>
+					{`With ${props.info.interpreted} frames alone`}
 				</MenuItem>
 			)}
 		</div>
@@ -232,10 +237,12 @@ function TotalText(props: SentenceProps) {
 export function Sentence(props: SentenceProps) {
 	const { question, go } = props;
 	const shown = phrases(question);
-	const filtered = shown.length > 0 || question["all-frames"];
+	const frames = question.frames === "python" ? `${props.info.interpreted ?? "interpreted"} frames alone`
+		: question.frames === "all" && "all frames";
+	const filtered = shown.length > 0 || frames;
 	const clear = () => {
 		const none = Object.fromEntries(filterKinds.map((kind) => [kind.option, undefined]));
-		go({ question: { ...none, "all-frames": undefined } });
+		go({ question: { ...none, frames: undefined } });
 	};
 	return (
 		<section class="sentence" aria-label="What is shown">
@@ -254,16 +261,16 @@ export function Sentence(props: SentenceProps) {
 						))}
 					</span>
 				))}
-				{question["all-frames"] && (
+				{frames && (
 					<span class="phrase">
 						<span class="words">with </span>
 						<span class="part">
-							<span class="part-value">the allocator's frames</span>
+							<span class="part-value">{frames}</span>
 							<button
 								type="button"
 								class="part-remove"
-								aria-label="Remove: the allocator's frames"
-								onClick={() => go({ question: { "all-frames": undefined } })}
+								aria-label={`Remove: ${frames}`}
+								onClick={() => go({ question: { frames: undefined } })}
 							>
 								×
 							</button>

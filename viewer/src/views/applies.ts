@@ -6,7 +6,7 @@ import type { Info } from "../view.ts";
 
 type Key = keyof Question;
 
-const stacks: Key[] = ["focus", "ignore", "hide", "show", "show-from", "thread", "all-frames"];
+const stacks: Key[] = ["focus", "ignore", "hide", "show", "show-from", "thread", "frames"];
 const range: Key[] = ["from", "to"];
 const blocks: Key[] = ["label", "heap", "min-size", "max-size"];
 const lifetimes: Key[] = ["min-lifetime", "max-lifetime"];
@@ -52,7 +52,7 @@ export function ignored(view: string, question: Question): Question {
 		return { holder, type, metric: metric === "picture" ? metric : undefined };
 	}
 	if (!keys) return {};
-	const all: readonly Key[] = [...textOptions, ...listOptions, "all-frames"];
+	const all: readonly Key[] = [...textOptions, ...listOptions];
 	return Object.fromEntries(all.filter((key) => question[key] !== undefined && !keys.includes(key))
 		.map((key) => [key, question[key]])) as Question;
 }
