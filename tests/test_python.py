@@ -43,8 +43,8 @@ def unchanged(command, trace, *options, env=None, **how):
 @functools.lru_cache(maxsize=None)
 def version():
     done = run([*PYTHON, "-c", "import sys; print(*sys.version_info[:2])"])
-    if done.code or not (3, 11) <= tuple(map(int, done.out.split())) <= (3, 13):
-        raise Skip("there is no Python 3.11 to 3.13")
+    if done.code or not (3, 8) <= tuple(map(int, done.out.split())) <= (3, 14):
+        raise Skip("there is no Python 3.8 to 3.14")
     return tuple(map(int, done.out.split()))
 
 
@@ -60,8 +60,9 @@ def names_of_lines():
         return {number: match[1] for number, match in found if match}
 
 
-def recorded(*words, options=("-x",), command=(*PYTHON, APP), **how):
+def recorded(*words, options=("-x",), command=None, **how):
     version()
+    command = command or (*PYTHON, APP)
     trace = folder / "t.mayfly"
     if os.path.exists(trace):
         os.unlink(trace)
@@ -102,6 +103,8 @@ def each_line_holds_what_it_allocated():
     sane(trace, 1000)
     held = by_name(trace)
     for name, size in HELD.items():
+        if name == "slots" and version() < (3, 11):
+            size = 560000  # an integer has 4 bytes less
         if has_numpy() or name not in ("numpy", "product"):
             near(held.get(name, {"estimate": 0})["estimate"], size, name)
 
@@ -130,6 +133,8 @@ def samples_estimate_the_same():
     for name, size in HELD.items():
         if name in ("numpy", "product"):
             continue
+        if name == "slots" and version() < (3, 11):
+            size = 560000
         got = held[name]
         slack = 2 * (got["high"] - got["low"]) + 4096
         check(got["low"] - slack <= size <= got["high"] + slack, name, "is", got, "not", size)
@@ -255,7 +260,9 @@ def a_generator_stands_below_its_caller():
     stack = max(stacks_with(trace, "generate"), key=len)
     same(python_part(stack), ["generate", "generators", "main", "<module>"], "Python frames")
     names = [f[0] for f in stack]
-    check("_PyEval_EvalFrameDefault" in names[names.index("generate"):names.index("generators")],
+    between = names[names.index("generate") + 1:names.index("generators")]
+    # Debian's 3.14 has no symbols, and its evaluator is a function for each instruction.
+    check("_PyEval_EvalFrameDefault" in between or (version() >= (3, 14) and between),
           "no evaluator between the generator and its caller:", stack)
     check("Py_BytesMain" in names[names.index("<module>"):], "the root is C:", stack)
 
@@ -336,7 +343,8 @@ def a_deep_recursion_keeps_both_ends():
     stack = max(stacks_with(trace, "deep"), key=len)
     python = python_part(stack)
     same(python[0], "deep", "leaf")
-    check(len(python) > 1000, "only", len(python), "frames")
+    # Before 3.11, the interpreter calls itself for each of them, in up to four frames of C.
+    check(len(python) > (1000 if version() >= (3, 11) else 300), "only", len(python), "frames")
     check("_start" in [f[0] for f in stack] or "Py_BytesMain" in [f[0] for f in stack], "root", stack[-5:])
 
 
@@ -378,8 +386,8 @@ def a_library_of_the_system_is_named_by_the_line_that_calls_it():
 def an_unknown_python_is_said_to_be_unknown():
     source, program = folder / "other.c", folder / "other"
     with open(source, "w") as file:
-        file.write("#include <stdlib.h>\nconst unsigned long Py_Version = 0x030a00f0;\n"
-                   "const char *Py_GetVersion(void) { return \"3.10.0\"; }\n"
+        file.write("#include <stdlib.h>\nconst unsigned long Py_Version = 0x030700f0;\n"
+                   "const char *Py_GetVersion(void) { return \"3.7.0\"; }\n"
                    "int main(void) { return !malloc(10000000); }\n")
     done = run(["cc", "-rdynamic", "-o", program, source])
     if done.code:
@@ -387,8 +395,7 @@ def an_unknown_python_is_said_to_be_unknown():
     trace = folder / "other.mayfly"
     done = record([program], trace)
     same(done.code, 0, "exit status")
-    same(info(trace)["note"], "Python frames are unknown: only those of CPython 3.11, 3.12 and "
-         "3.13 are known", "note")
+    same(info(trace)["note"], "Python frames are unknown: only those of CPython 3.8 to 3.14 are known", "note")
 
 
 # ---- the interpreter does what it does ----
@@ -508,4 +515,5 @@ def pythons_own_tests(name):
     sane(folder / (name + ".mayfly"), 1000)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -38,7 +38,7 @@ TELLS = "what its interpreter freed after it began to end"
 def interpreters():
     """Debian's, and others that this machine has, of versions whose end is seen."""
     found = [PYTHON[0]]
-    for version in ("3.11", "3.12", "3.13"):
+    for version in ("3.10", "3.11", "3.12", "3.13", "3.14"):
         found += [path for path in (shutil.which("python" + version),) if path] + glob.glob(
             os.path.expanduser("~/.pyenv/versions/%s.*/bin/python3" % version))
     found = [run([path, "-c", "import os, sys; print(os.path.realpath(sys.executable))"]) for path in found]

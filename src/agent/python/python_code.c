@@ -25,6 +25,13 @@ static inline uint64_t size_of(const char *object)
 	return word_at(object, 16); /* ob_size, and the length of a string */
 }
 
+static uint64_t units_of(const char *object)
+{
+	if (!python_layout.code_code)
+		return size_of(object);
+	return size_of((const char *)word_at(object, python_layout.code_code)) / 2;
+}
+
 #define BYTES_DATA 32 /* in a bytes object */
 #define TEXT_HASH  24 /* in a string */
 #define TEXT_STATE 32
@@ -55,7 +62,7 @@ static __attribute__((noinline)) struct code *compare_code(const char *object, u
 	    .part = {word_at(object, python_layout.code_filename),
 		     word_at(object, python_layout.code_qualname),
 		     word_at(object, python_layout.code_linetable)},
-	    .units = size_of(object),
+	    .units = units_of(object),
 	    .hash = hash_of(object),
 	};
 
@@ -142,13 +149,9 @@ static int32_t read_signed(const uint8_t **at, const uint8_t *end)
  */
 enum { ONE_LINE = 10, NO_COLUMNS = 13, LONG = 14, NO_LINE = 15 };
 
-static uint32_t line_of(const char *object, uint64_t unit)
+static uint32_t line_in(const uint8_t *at, const uint8_t *end, int32_t line, uint64_t unit)
 {
-	const char *lines = (const char *)word_at(object, python_layout.code_linetable);
-	uint64_t length = size_of(lines), here = 0;
-	const uint8_t *at = (const uint8_t *)lines + BYTES_DATA;
-	const uint8_t *end = at + (length < LINES_MOST ? length : LINES_MOST);
-	int32_t line = *(const int32_t *)(object + python_layout.code_firstlineno);
+	uint64_t here = 0;
 
 	while (at < end) {
 		uint32_t kind = *at >> 3 & 15;
@@ -166,10 +169,63 @@ static uint32_t line_of(const char *object, uint64_t unit)
 	return 0;
 }
 
+/* 3.8 and 3.9: pairs of bytes until the next line begins, and by how much that is larger. */
+static uint32_t line_in_38(const uint8_t *at, const uint8_t *end, int32_t line, uint64_t unit)
+{
+	uint64_t here = 0;
+
+	for (; end - at >= 2; at += 2) {
+		here += at[0];
+		if (here > 2 * unit)
+			break;
+		line += (int8_t)at[1];
+	}
+	return line < 0 ? 0 : (uint32_t)line;
+}
+
+/* 3.10: pairs of for how many bytes a line goes on, and by how much it is larger than the one before;
+ * NO_LINE_310: there is none. */
+#define NO_LINE_310 (-128)
+
+static uint32_t line_in_310(const uint8_t *at, const uint8_t *end, int32_t line, uint64_t unit)
+{
+	uint64_t here = 0;
+
+	for (; end - at >= 2; at += 2) {
+		bool none = (int8_t)at[1] == NO_LINE_310;
+
+		here += at[0];
+		if (!none)
+			line += (int8_t)at[1];
+		if (here > 2 * unit)
+			return none || line < 0 ? 0 : (uint32_t)line;
+	}
+	return 0;
+}
+
+uint32_t python_code_line(const char *code, uint64_t unit)
+{
+	const char *lines = (const char *)word_at(code, python_layout.code_linetable);
+	uint64_t length = size_of(lines);
+	const uint8_t *at = (const uint8_t *)lines + BYTES_DATA;
+	const uint8_t *end = at + (length < LINES_MOST ? length : LINES_MOST);
+	int32_t line = *(const int32_t *)(code + python_layout.code_firstlineno);
+
+	switch (python_layout.lines) {
+	case PYTHON_LINES:
+		return line_in(at, end, line, unit);
+	case PYTHON_LINES_310:
+		return line_in_310(at, end, line, unit);
+	case PYTHON_LINES_38:
+		break;
+	}
+	return line_in_38(at, end, line, unit);
+}
+
 static COLD void write_place(struct writer *w, const char *object, uint64_t address, uint64_t unit)
 {
 	char function[NAME_BYTES], file[NAME_BYTES];
-	struct records_place place = {function, file, line_of(object, unit), 0, 0};
+	struct records_place place = {function, file, python_code_line(object, unit), 0, 0};
 
 	copy_text(function, (const char *)word_at(object, python_layout.code_qualname), false);
 	copy_text(file, (const char *)word_at(object, python_layout.code_filename), true);
