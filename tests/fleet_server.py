@@ -9,7 +9,7 @@ import subprocess
 import urllib.error
 import urllib.request
 
-from harness import MAYFLY, Folder, Skip, check, environment, need, report, run, same, wait_until
+from harness import MAYFLY, SOURCE, Folder, Skip, cases, check, environment, need, report, run, same, wait_until
 
 CONFIG = """<yandex>
 <logger><level>error</level><log>{here}/log</log><errorlog>{here}/errors</errorlog></logger>
@@ -64,13 +64,15 @@ class Server:
             with open(self.folder / name, "w") as file:
                 file.write(text.format(here=self.folder.path, http=self.http, tcp=self.tcp, replication=self.replication,
                                        shards=shards, more=self.more))
-        self.process = subprocess.Popen(["clickhouse-server", "--config-file", self.folder / "config.xml"],
-                                        cwd=self.folder.path, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        self.run("clickhouse-server", "--config-file", self.folder / "config.xml")
+
+    def run(self, *command):
+        self.process = subprocess.Popen(command, cwd=self.folder.path, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                         stderr=subprocess.DEVNULL, start_new_session=True)
-        wait_until(self.answers, "clickhouse-server to answer")
+        wait_until(self.answers, command[0] + " to answer")
 
     def answers(self):
-        check(self.process.poll() is None, "clickhouse-server has ended")
+        check(self.process.poll() is None, "the server has ended")
         try:
             return self.ask("SELECT 1") == "1"
         except (OSError, urllib.error.URLError):
@@ -100,6 +102,29 @@ class Server:
         return "clickhouse://127.0.0.1:%d/%s" % (self.http, database)
 
 
+NEWEST = os.path.join(SOURCE, "tests", "newest_clickhouse")
+
+
+class Newest(Server):
+    """The newest version, of the package chdb; tests/newest_clickhouse/install brings it."""
+    def start(self):
+        self.run("node", os.path.join(NEWEST, "server.mjs"), str(self.http), self.folder.path)
+
+
+@contextlib.contextmanager
+def newest():
+    need("node")
+    if not os.path.exists(os.path.join(NEWEST, "node_modules", "chdb")):
+        raise Skip("the package chdb is not installed (tests/newest_clickhouse/install)")
+    with Folder() as here:
+        one = Newest(here)
+        try:
+            one.start()
+            yield one
+        finally:
+            one.stop()
+
+
 @contextlib.contextmanager
 def server():
     if not shutil.which("clickhouse-server"):
@@ -111,6 +136,14 @@ def server():
             yield one
         finally:
             one.stop()
+
+
+def on_each_server(function):
+    """A case for the oldest version that mayfly is for, and one for the newest; each is given how to start it."""
+    def on(version):
+        function({"oldest": server, "newest": newest}[version])
+    on.__name__ = function.__name__
+    return cases(["oldest", "newest"])(on)
 
 
 @contextlib.contextmanager

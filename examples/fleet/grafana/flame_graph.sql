@@ -21,15 +21,15 @@ SELECT level, value, self, label FROM (
         GROUP BY window
       ) GROUP BY one)
       GROUP BY stack HAVING bytes > 0
-    ) ANY INNER JOIN (
+    ) AS sums ALL INNER JOIN (
       SELECT stack, arrayMap(x -> x.2, arrayReverseSort(groupArray((number, name)))) AS names FROM (
         SELECT stack, frame, number FROM (SELECT stack, any(frames) AS path FROM fleet.stacks GROUP BY stack)
         ARRAY JOIN path AS frame, arrayEnumerate(path) AS number
-      ) ANY INNER JOIN (
+      ) AS places ALL INNER JOIN (
         SELECT frame, any(if(function != '', function, module)) AS name FROM fleet.frames GROUP BY frame
-      ) USING frame
+      ) AS names_of USING frame
       GROUP BY stack
-    ) USING stack
+    ) AS paths USING stack
   )
   GROUP BY path
 ) ORDER BY path

@@ -347,8 +347,8 @@ static bool fetch_choice(struct fetch *f)
 	    "sum(allocated_bytes_variance) AS abv, sum(allocated_blocks) AS an, "
 	    "sum(allocated_blocks_variance) AS anv, sum(live_bytes * live) AS lb, "
 	    "sum(live_bytes_variance * live) AS lbv, sum(live_blocks * live) AS ln, "
-	    "sum(live_blocks_variance * live) AS lnv FROM %s.samples GLOBAL ANY INNER JOIN "
-	    "(SELECT * FROM asked) USING push PREWHERE push IN (SELECT push FROM "
+	    "sum(live_blocks_variance * live) AS lnv FROM %s.samples GLOBAL ALL INNER JOIN "
+	    "(SELECT * FROM asked) AS chosen USING push PREWHERE push IN (SELECT push FROM "
 	    "asked)" SAMPLES_FORMAT " GROUP BY stack, one) GROUP BY stack FORMAT RowBinary",
 	    f->c->url.database, SAMPLES_OF(f));
 }

@@ -34,7 +34,8 @@ bool fleet_windows_fetch(struct clickhouse *c, const char *sql, struct fleet_win
 	char *answer = clickhouse_text(
 	    c,
 	    "SELECT uniqExact(process), uniqExact(host), min(exact), max(interval_bytes), "
-	    "min(begin_ns), max(end_ns), toInt64(avg(end_ns - begin_ns)), min(share), "
+	    "min(begin_ns), max(end_ns), toInt64(if(count() = 0, 0, avg(end_ns - begin_ns))), "
+	    "min(share), "
 	    "if(uniqExact(service) = 1 AND length(any(service)) <= %d, "
 	    "hex(any(service)), '') FROM %s.windows WHERE push IN "
 	    "(SELECT min(push) FROM %s.windows WHERE %s GROUP BY window)",

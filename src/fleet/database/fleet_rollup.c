@@ -3,6 +3,7 @@
 #include "fleet/database/fleet_rollup.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
 #include "fleet/database/fleet_local.h"
@@ -90,27 +91,115 @@ static const char join_samples[] =
     "sum(peak_bytes * is_last), sum(peak_bytes_variance * is_last), "
     "sum(peak_blocks * is_last), sum(peak_blocks_variance * is_last), "
     "sum(peak_samples * is_last) AS peak_count "
-    "FROM %s.samples GLOBAL ANY INNER JOIN (SELECT * FROM plan) USING push "
+    "FROM %s.samples GLOBAL ALL INNER JOIN (SELECT * FROM plan) AS planned USING push "
     "PREWHERE push IN (SELECT push FROM plan) WHERE day = toDate(%u) GROUP BY joined, stack "
     "HAVING allocated_count != 0 OR live_count != 0 OR peak_count != 0 OR "
     "sum(allocated_bytes) != 0 OR sum(live_bytes * is_last) != 0";
 
+/* A condition on rows of the plan. */
+#define STILL_COUNTS                                                                               \
+	"joined NOT IN (SELECT joined FROM plan WHERE push NOT IN (SELECT min(push) "              \
+	"FROM %s.windows WHERE day = toDate(%u) GROUP BY window))"
+
+#define JOINED_WINDOWS                                                                             \
+	"SELECT toDate(%u), argMax(service, end_ns), argMax(version, end_ns), "                    \
+	"argMax(host, end_ns), any(process), argMin(window, begin_ns), number, "                   \
+	"argMax(program, end_ns), argMax(command, end_ns), any(pid), min(begin_ns), "              \
+	"max(end_ns), if(max(joins) = 1, min(exact), toUInt8(%d)), "                               \
+	"max(interval_bytes), sum(samples * joins) AS all_samples, sum(allocated_bytes "           \
+	"* joins) AS all_bytes, argMax(live_bytes, end_ns), argMax(peak_bytes, "                   \
+	"end_ns), argMax(rss_bytes, end_ns), argMax(rss_most_bytes, end_ns), "                     \
+	"argMax(cpu_ns, end_ns), argMax(keys, end_ns), argMax(values, end_ns), "                   \
+	"max(pushed), any(share) FROM (SELECT *, labels.key AS keys, labels.value AS "             \
+	"values, arrayJoin([toUInt8(1), toUInt8(0)]) AS joins, if(joins = 1, joined, "             \
+	"gone) AS number FROM %s.windows GLOBAL ALL INNER JOIN (SELECT * FROM plan) AS "           \
+	"planned USING push WHERE day = toDate(%u)) WHERE (joins = 1 OR is_first = 0) "            \
+	"AND " STILL_COUNTS " GROUP BY number"
+
 static const char join_windows[] =
     "INSERT INTO %s.windows%s (day, service, version, host, process, window, push, program, "
     "command, pid, begin_ns, end_ns, exact, interval_bytes, samples, allocated_bytes, live_bytes, "
-    "peak_bytes, rss_bytes, rss_most_bytes, cpu_ns, labels.key, labels.value, pushed, share) "
-    "SELECT toDate(%u), argMax(service, end_ns), argMax(version, end_ns), argMax(host, end_ns), "
-    "any(process), argMin(window, begin_ns), number, argMax(program, end_ns), argMax(command, "
-    "end_ns), any(pid), min(begin_ns), max(end_ns), if(max(joins) = 1, min(exact), toUInt8(%d)), "
-    "max(interval_bytes), sum(samples * joins), sum(allocated_bytes * joins), "
-    "argMax(live_bytes, end_ns), argMax(peak_bytes, end_ns), argMax(rss_bytes, end_ns), "
-    "argMax(rss_most_bytes, end_ns), argMax(cpu_ns, end_ns), argMax(keys, end_ns), "
-    "argMax(values, end_ns), max(pushed), any(share) FROM (SELECT *, labels.key AS keys, "
-    "labels.value AS values, arrayJoin([toUInt8(1), toUInt8(0)]) AS joins, "
-    "if(joins = 1, joined, gone) AS number FROM %s.windows GLOBAL ANY INNER JOIN "
-    "(SELECT * FROM plan) USING push WHERE day = toDate(%u)) WHERE (joins = 1 OR is_first = 0) "
-    "AND joined NOT IN (SELECT joined FROM plan WHERE push NOT IN (SELECT min(push) FROM "
-    "%s.windows WHERE day = toDate(%u) GROUP BY window)) GROUP BY number";
+    "peak_bytes, rss_bytes, rss_most_bytes, cpu_ns, labels.key, labels.value, pushed, "
+    "share) " JOINED_WINDOWS;
+
+/* ---- proofs ---- */
+
+/*
+ * Neither proof uses a join for what is replaced, as it is the join that may go wrong: ANY INNER JOIN has another
+ * meaning in newer servers. The sums of the joined samples, and of those that they replace:
+ */
+static const char prove_samples[] =
+    "SELECT sumForEachIf(sums, is_joined = 1), sumForEachIf(sums, is_joined = 0) FROM ("
+    "SELECT push GLOBAL IN (SELECT joined FROM plan) AS is_joined, push GLOBAL IN (SELECT "
+    "arrayJoin([joined, push]) FROM plan WHERE is_last = 1) AS v, "
+    "[toFloat64(allocated_samples), allocated_bytes, allocated_bytes_variance, allocated_blocks, "
+    "allocated_blocks_variance, toFloat64(live_samples) * v, live_bytes * v, "
+    "live_bytes_variance * v, live_blocks * v, live_blocks_variance * v, "
+    "toFloat64(peak_samples) * v, peak_bytes * v, peak_bytes_variance * v, peak_blocks * v, "
+    "peak_blocks_variance * v] AS sums FROM %s.samples WHERE day = toDate(%u) AND "
+    "push GLOBAL IN (SELECT arrayJoin([push, joined]) FROM plan WHERE " STILL_COUNTS ")"
+    ") AS compared FORMAT RowBinary";
+
+/* It comes before the rows are inserted, because they count from then on. */
+static const char prove_windows[] =
+    "SELECT toUInt8(sum(n) = 0 AND sum(s) = 0 AND abs(sum(b)) <= 1e-9 * sum(abs(b))) FROM ("
+    "SELECT toFloat64(1) AS n, toFloat64(all_samples) AS s, toFloat64(all_bytes) AS b FROM "
+    "(" JOINED_WINDOWS ") AS after UNION ALL "
+    "SELECT toFloat64(-1) AS n, toFloat64(0) AS s, toFloat64(0) AS b FROM plan WHERE "
+    "" STILL_COUNTS " UNION ALL "
+    "SELECT toFloat64(0) AS n, -toFloat64(samples) AS s, -toFloat64(allocated_bytes) AS b "
+    "FROM %s.windows WHERE day = toDate(%u) AND push GLOBAL IN (SELECT push FROM plan WHERE "
+    "" STILL_COUNTS ")) AS compared FORMAT RowBinary";
+
+#define SUMS 15
+
+static void take_sums(struct row_binary *row, double *sums)
+{
+	size_t count = row_binary_length(row, 8);
+
+	for (size_t i = 0; i < count; i++) {
+		double sum = row_binary_real(row);
+
+		if (i < SUMS)
+			sums[i] = sum;
+	}
+}
+
+/* A server that has no samples on one side has no sums there. Sums of reals depend on the order. */
+static bool take_sums_proof(void *proven, struct row_binary *row)
+{
+	double after[SUMS] = {0}, before[SUMS] = {0};
+
+	take_sums(row, after);
+	take_sums(row, before);
+	*(bool *)proven = !row->short_;
+	for (int i = 0; i < SUMS; i++)
+		if (!(fabs(after[i] - before[i]) <= 1e-9 * (after[i] + before[i])))
+			*(bool *)proven = false;
+	return true;
+}
+
+static bool take_proof(void *proven, struct row_binary *row)
+{
+	*(bool *)proven = row_binary_fixed(row, 1) == 1;
+	return true;
+}
+
+static bool is_proven(struct rollup *r, const struct clickhouse_table *plan, unsigned day)
+{
+	const char *database = r->c->url.database;
+	bool samples = false, windows = false;
+
+	if (!clickhouse_rows(r->c, plan, take_sums_proof, &samples, prove_samples, database, day,
+			     database, day) ||
+	    !clickhouse_rows(r->c, plan, take_proof, &windows, prove_windows, day, FLEET_JOINED,
+			     database, day, database, day, database, day, database, day, database,
+			     day))
+		return false;
+	return (samples && windows) ||
+	       clickhouse_fail(r->c, "the server joins windows to other sums than theirs; they "
+				     "stay, and nothing is lost");
+}
 
 /* Samples first: they do not count before the windows that have their numbers. A replica that has a window that is
  * to be joined may not have its samples yet. */
@@ -129,6 +218,7 @@ static bool join_part(struct rollup *r, unsigned day, uint64_t part, uint64_t pa
 	return fleet_catch_up(r->c) &&
 	       clickhouse_rows(r->c, &table, NULL, NULL, join_samples, database, r->local, day,
 			       database, day) &&
+	       is_proven(r, &table, day) &&
 	       clickhouse_rows(r->c, &table, NULL, NULL, join_windows, database, r->local, day,
 			       FLEET_JOINED, database, day, database, day);
 }

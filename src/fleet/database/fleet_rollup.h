@@ -8,7 +8,8 @@
  *
  * The push with the smallest number is the one of a window that counts. The joined window is a push of the
  * first window with a smaller number, and replaces it. Each of the other windows gets a push without
- * samples (exact = 2, "joined"), which replaces it, too. All these rows are inserted as one block, so a
+ * samples (exact = 2, "joined"), which replaces it, too. Before that, the server proves that the sums of what is
+ * joined are those of what it replaces; if not, nothing is replaced. All these rows are inserted as one block, so a
  * question sees all of them or none. After that, the rows that do not count any more are deleted, and
  * the rows without samples last. So a rollup may be interrupted, repeated, and run beside pushes: what
  * the database has of a process is the same at any time. If two run at once, the later one leaves out
