@@ -1265,8 +1265,8 @@ def poisson(chance, mean):
     return count
 
 
-@on_each_server
-def intervals_of_chosen_processes(server):
+@case
+def intervals_of_chosen_processes():
     """200 fleets of which a share of the processes was recorded: 95 % of the intervals hold what all of them have, also of
     a function with two stacks, whose sums depend on the same choice; and nothing is biased."""
     chance, interval, fleets = random.Random(3), 10000, 200
@@ -1313,6 +1313,48 @@ def intervals_of_chosen_processes(server):
         check("±" in text, text)
 
 
+def nearly(one, other):
+    """Values of JSON whose numbers are equal but for the order of sums."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(nearly(one[key], other[key]) for key in one)
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        return len(one) == len(other) and all(map(nearly, one, other))
+    if isinstance(one, float) or isinstance(other, float):
+        return math.isclose(one, other, rel_tol=1e-9)
+    return one == other
+
+
+@case
+def servers_answer_alike():
+    """The oldest and the newest one, of processes of which a share was chosen, before and after a rollup."""
+    with server() as oldest, newest() as youngest:
+        def asked():
+            answers = []
+            for s in (oldest, youngest):
+                answers.append([[(key, value) for key, value in json.loads(good(*command, s.url() + question)).items()
+                                 if key in ("total", "rows", "groups")] for command, question in (
+                    (("report", "--json", "--all", "--frames", "all", "--metric", "allocated"), ""),
+                    (("report", "--json", "--all", "--frames", "all", "--metric", "leaked"), ""),
+                    (("report", "--json", "--all", "--frames", "all"), "?per=process&host=host1"),
+                    (("fleet", "list", "--json", "--by", "host"), "?from=2023-01-01T00:00:00"))])
+                text = good("diff", s.url() + "?host=host0", s.url() + "?host=host1")
+                answers[-1].append(text[text.index("Change of"):])
+            for one, other in zip(*answers):
+                check(nearly(one, other), one, other)
+            return answers[0]
+        for s in (oldest, youngest):
+            good("fleet", "init", "-q", s.url())
+            put_fleet(s, random_fleet(random.Random(8)), False, 1 << 40)
+            s.ask("CREATE TABLE fleet.kept AS fleet.windows")
+            s.ask("INSERT INTO fleet.kept SELECT * FROM fleet.windows")
+            s.ask("DROP TABLE fleet.windows")
+            s.ask("CREATE TABLE fleet.windows AS fleet.kept")
+            s.ask("INSERT INTO fleet.windows (%s, share) SELECT %s, 0.5 FROM fleet.kept" % (WINDOW_COLUMNS, WINDOW_COLUMNS))
+        before = asked()
+        same(rolled(oldest, "--older", "1d", "--to", "1m"), rolled(youngest, "--older", "1d", "--to", "1m"))
+        check(nearly(asked()[:2], before[:2]), "the sums after the rollup")
+
+
 @case
 def processes_take_turns():
     """Each records one period in three, and stands for three. It allocates 1,000 bytes in each period and keeps them; what it
@@ -1351,8 +1393,8 @@ def processes_take_turns():
 FUNCTIONS = 50
 
 
-@on_each_server
-def difference_between_hosts(server):
+@case
+def difference_between_hosts():
     """Services of which nothing but their hosts differ: few rows are called a change, though each has hundreds of samples.
     What has doubled is found."""
     chance = random.Random(2)
@@ -1525,6 +1567,19 @@ def an_answer_that_is_no_answer():
         with somebody_elses(lambda statement: text) as address:
             done = run([MAYFLY, "report", address])
             check(done.code in (0, 1) and done.err.count(b"\n") <= 1, text[:20], done)
+
+
+@case
+def versions_that_were_never_tried():
+    """init names them, and no others."""
+    for version, tried in ((b"18.16.1\n", True), (b"26.7.2.1\n", True), (b"26.70.1\n", False), (b"24.3.5.46\n", False),
+                           (b"\x1b[2J\n", True), (b"", True)):
+        answers = {b"max(version)": b"2\t\n", b"version()": version}
+        with somebody_elses(lambda statement: next((text for words, text in answers.items() if words in statement), b"")) as address:
+            said = good("fleet", "init", address)
+            same("ClickHouse %s was never tried" % version.decode().strip() in said, not tried, said)
+            check("\x1b" not in said, said)
+            same(good("fleet", "init", "-q", address), "")
 
 
 @case

@@ -3,6 +3,7 @@
  * groups. mayfly fleet rollup: joins old windows. mayfly fleet trim: forgets old processes. */
 #include <getopt.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/system/clock.h"
@@ -58,6 +59,17 @@ const struct option_table fleet_option_table = {
 	"there. clickhouses:// uses TLS.\n",
 };
 
+static void say_untried(struct clickhouse *c)
+{
+	char *version = fleet_schema_untried(c);
+
+	if (version)
+		printf("%s: ClickHouse %s was never tried with mayfly, which is tested "
+		       "with " FLEET_TRIED_OLDEST " and " FLEET_TRIED_NEWEST "\n",
+		       c->url.shown, version);
+	free(version);
+}
+
 static int init(const struct fleet_command *f, const char *address)
 {
 	static const char *const done[] = {
@@ -71,8 +83,10 @@ static int init(const struct fleet_command *f, const char *address)
 	if (c)
 		status =
 		    fleet_schema_make(c, f->cluster, f->replicas, &made) ? CLI_OK : fleet_error(c);
-	if (status == CLI_OK && !f->quiet)
+	if (status == CLI_OK && !f->quiet) {
 		printf("%s: %s\n", c->url.shown, done[made]);
+		say_untried(c);
+	}
 	clickhouse_close(c);
 	return status;
 }

@@ -257,6 +257,25 @@ bool fleet_schema_make(struct clickhouse *c, const char *cluster, bool replicas,
 	return true;
 }
 
+static bool is_version(const char *version, const char *tried)
+{
+	return strncmp(version, tried, strlen(tried)) == 0 && version[strlen(tried)] == '.';
+}
+
+char *fleet_schema_untried(struct clickhouse *c)
+{
+	char *version = clickhouse_text(c, "SELECT version()");
+
+	if (!version)
+		return NULL;
+	version[strspn(version, "0123456789.")] = 0;
+	if (*version && !is_version(version, FLEET_TRIED_OLDEST) &&
+	    !is_version(version, FLEET_TRIED_NEWEST))
+		return version;
+	free(version);
+	return NULL;
+}
+
 bool fleet_schema_check(struct clickhouse *c)
 {
 	unsigned long version;
