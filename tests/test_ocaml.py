@@ -236,6 +236,93 @@ def limited_stacks():
             check(b"1 to 1048576" in refused.err, refused)
 
 
+# ---- every block ----
+
+def exact_sum(trace, heap, metric="allocated", *options):
+    total = report(trace, "--heap", heap, "--metric", metric, *options)["total"]["bytes"]
+    same((total["low"], total["high"]), (total["estimate"],) * 2, "the interval of %s" % heap)
+    return total["estimate"]
+
+
+@case
+def every_word_is_counted():
+    """As the program alone counts its words: with the sampler, the counters have its words, too."""
+    words, recorded_bytes = [], []
+    with Folder() as here:
+        for n in 22000, 40000: # whose figures have as many digits, which are strings, too
+            alone = run([program(), "promotions", str(n)]).err.split()
+            words.append(float(alone[0]))
+            done = record([program(), "promotions", str(n)], here / "t.mayfly", "-x", "--force")
+            same(done.code, 0, "exit status")
+            recorded_bytes.append(exact_sum(here / "t.mayfly", "ocaml-minor"))
+            same(exact_sum(here / "t.mayfly", "ocaml-major"), WORD * 100001, "the array")
+        # OCaml 5 counts words when it collects: there are two cells of 3 words for each number.
+        more = words[1] - words[0] if ocaml_version() < (5, 0) else 6 * (40000 - 22000)
+        same(recorded_bytes[1] - recorded_bytes[0], WORD * more, "minor words")
+        facts = info(here / "t.mayfly")
+        same((facts["complete"], facts["mode"], facts["ocaml_rate"]), (True, "exact", 1), "facts")
+        state = {}
+        for line in run([MAYFLY, "dump", "--json", here / "t.mayfly"]).out.splitlines():
+            e = json.loads(line)
+            if e.get("event") == "promote":
+                same(state.get(e["sample"]), "alloc", "a promoted block")
+            if "sample" in e:
+                state[e["sample"]] = e["event"]
+        check(list(state.values()).count("promote") >= 20000, "half of the cells are kept")
+
+
+@case
+def every_block_of_both():
+    n = 300
+    with Folder() as here:
+        trace = here / "t.mayfly"
+        unchanged([program(), "mixed", str(n)], trace, "-x")
+        same(rows(trace, "--heap", "malloc", "--metric", "allocated")["take"]["self"]["bytes"]["estimate"],
+             n * 10 * 10000, "C blocks")
+        unchanged([program(), "mixed", str(n)], here / "c.mayfly", "-x", "--ocaml=off")
+        for metric in "allocated", "peak":
+            same(rows(trace, "--heap", "malloc", "--metric", metric).get("take"),
+                 rows(here / "c.mayfly", "--heap", "malloc", "--metric", metric).get("take"), metric)
+        unchanged([program(), "bigarrays", "200"], here / "b.mayfly", "-x")
+        same(exact_sum(here / "b.mayfly", "external", "allocated", "--focus", "bigarrays"), 200 * 65536, "Bigarrays")
+
+
+@case
+def exact_children():
+    with Folder() as here:
+        unchanged([program(), "forks", "2000"], here / "t.mayfly", "-x", "--follow")
+        for name in glob.glob(here / "*.mayfly"):
+            same(ocaml(name)["Stdlib.List.map"]["self"]["bytes"]["estimate"], 2000 * 3 * WORD, name)
+            check(info(name)["complete"], name, "is cut off")
+
+
+@case
+def tables_of_the_sampler():
+    """They are mayfly's doing, so no figure of the program has them, and --rss shows them."""
+    with Folder() as here:
+        trace = here / "t.mayfly"
+        same(record([program(), "promotions", "50000"], trace, "-x").code, 0, "exit status")
+        for metric in "peak", "leaked", "allocated":
+            found = report(trace, "--metric", metric, "--focus", "^caml_memprof_", "--all-frames")
+            same(found["total"]["bytes"]["estimate"], 0, metric)
+        moments = report(trace, "--rss")["moments"]
+        check(moments[-1]["blocks"]["ocaml_sampler"] > 0, moments[-1]["blocks"])
+        plain = report(trace, "--metric", "peak")["total"]["bytes"]["estimate"]
+        check(plain < 6 << 20, "peak", plain)
+
+
+@case
+def exact_and_thinned():
+    """What is kept of every block stands for all."""
+    n = 300000
+    with Folder() as here:
+        done = record([program(), "promotions", str(n)], here / "t.mayfly", "-x", "--max-size=64K")
+        same(done.code, 0, "exit status")
+        check(info(here / "t.mayfly")["thinned"], "it was not thinned")
+        total = report(here / "t.mayfly", "--heap", "ocaml-minor", "--metric", "allocated")["total"]
+        holds(total, n * 6 * WORD, "cells")
+
+
 # ---- the program is not disturbed ----
 
 @cases(["lists", "tables", "bigarrays", "exceptions", "threads", "mixed", "collections", "marshal"])
@@ -350,12 +437,16 @@ def program_uses_memprof():
 
 
 @case
-def exact_says_so():
+def not_exact():
+    """C alone is exact; half of it is refused; a hand-made setting is told."""
     with Folder() as here:
-        unchanged([program(), "lists", "1000"], here / "t.mayfly", "-x")
-        check("every allocation" in note_of(here / "t.mayfly"), note_of(here / "t.mayfly"))
-        refused = run([MAYFLY, "record", "-x", "--ocaml=1e-3", program(), "lists", "1"])
-        same(refused.code, 125, "exit status")
+        unchanged([program(), "lists", "1000"], here / "t.mayfly", "-x", "--ocaml=off")
+        same((info(here / "t.mayfly")["ocaml_rate"], note_of(here / "t.mayfly")), (None, ""), "off")
+        unchanged([program(), "lists", "1000"], here / "s.mayfly", "--snapshots=1s")
+        check("every allocation" in note_of(here / "s.mayfly"), note_of(here / "s.mayfly"))
+        for options in (["-x", "--ocaml=1e-3"], ["-i", "1", "--ocaml=0.5"], ["--snapshots=1s", "--ocaml=1"]):
+            refused = run([MAYFLY, "record", *options, program(), "lists", "1"])
+            same((refused.code, b"--ocaml" in refused.err), (125, True), options)
 
 
 @case

@@ -231,7 +231,7 @@ def each_byte_once():
     same(round(facts["allocated"]["bytes"]["estimate"]), round(once), "allocated")
     runtime = report(trace, "--heap", "malloc", "--metric", "allocated", "--focus",
                      "^caml_(alloc_for_heap|set_minor_heap_size|set_minor_heap_wsz|"
-                     "shared_try_alloc)$")["total"]["bytes"]["estimate"]
+                     "shared_try_alloc|memprof_.*)$")["total"]["bytes"]["estimate"]
     # OCaml 5 has only large blocks from malloc: test_ocaml5.py.
     check(runtime > 2e6 or ocaml_version() >= (5, 0), "the runtime's heaps take", runtime)
     wanted = sum(by_heap.values()) - by_heap.get("external", 0) - runtime

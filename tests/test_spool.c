@@ -690,6 +690,39 @@ static void exact_children_inherit(void)
 
 /* ---- exact ---- */
 
+/* Blocks of OCaml's have ids there, which are no addresses; one of malloc's with an id is damage. */
+static void ocaml_among_exact(void)
+{
+	for (int damaged = 0; damaged < 2; damaged++) {
+		struct spool_file *f = spool_file_new(SPOOL_CLOCK_MONOTONIC, 1);
+		struct spool_writer *w = spool_writer_new(f, 100);
+		uint8_t minor = SPOOL_HEAP_MINOR << SPOOL_FLAG_HEAP_SHIFT;
+		struct reading *r;
+
+		spool_file_header(f)->mode = SPOOL_EXACT;
+		atomic_store(&spool_file_header(f)->ocaml_interval_log2, 3);
+		/* The address is that of the id among keys. */
+		spool_writer_alloc(w, 10, 0x60, 100, 0, deep, 3);
+		spool_writer_sample(w, 20, 5, 24, 3, minor, deep, 2);
+		spool_writer_release(w, 30, 0x60, 0);
+		spool_writer_free(w, 40, 5, 0);
+		spool_writer_free(w, 50, 6, 0);
+		if (damaged)
+			spool_writer_sample(w, 60, 7, 24, 3, 0, deep, 2);
+		r = read_file(f, NULL);
+		CHECK(r->w->samples == 2 && r->w->frees == 2 && unknown(r) == 1);
+		CHECK(r->w->sample[0].block.size == 100 && r->w->sample[0].free_ns == 30);
+		CHECK(r->w->sample[0].free_flags == MAYFLY_FLAG_TEMPORARY);
+		CHECK(r->w->sample[1].block.size == 24 && r->w->sample[1].free_ns == 40);
+		CHECK(r->w->sample[1].block.hits == 0 && r->w->sample[1].free_flags == 0);
+		CHECK(MAYFLY_FLAG_HEAP(r->w->sample[1].block.flags) == MAYFLY_HEAP_OCAML_MINOR);
+		CHECK(r->t->info.complete == !damaged);
+		reading_free(r);
+		free(w);
+		spool_file_free(f);
+	}
+}
+
 static void exact_spool(void)
 {
 	struct spool_file *f = exact_file();
@@ -1534,6 +1567,7 @@ int main(void)
 	RUN(errors_stick);
 	RUN(children_inherit);
 	RUN(exact_children_inherit);
+	RUN(ocaml_among_exact);
 	RUN(exact_spool);
 	RUN(exact_deep_stacks);
 	RUN(missed_and_late_frees);

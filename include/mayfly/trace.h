@@ -633,8 +633,8 @@ struct mayfly_query {
 	struct mayfly_fold fold; /* ignored BY_MODULE, where libraries are rows, and with `show` */
 	struct mayfly_match thread; /* keep blocks allocated by a thread of this name or number */
 	/* Keep blocks in these: 1 << enum mayfly_heap each. 0: all heaps, but each byte once.
-	 * Omitted then are malloc blocks that hold OCaml's heaps and, where malloc's blocks are
-	 * recorded, external ones; BY_HEAP has them all. */
+	 * Omitted then are malloc blocks that hold OCaml's heaps or its sampler's tables and, where
+	 * malloc's blocks are recorded, external ones; BY_HEAP has them all. */
 	uint32_t heaps;
 	const char *label_key;	   /* BY_LABEL */
 	struct mayfly_match label; /* keep blocks with a matching "key=value" */

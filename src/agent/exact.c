@@ -128,6 +128,7 @@ static INLINE void put_alloc(struct writer *w, uint64_t ticks, const void *block
 	w->at = at;
 	w->depth = depth;
 	w->stack_known = true;
+	w->ocaml_known = false;
 	spool_check_clock(w, ticks);
 	spool_commit(w);
 }

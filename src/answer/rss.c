@@ -10,6 +10,7 @@
 
 const struct rss_name rss_fact_names[FACTS] = {
     [FACT_LIVE] = {"live", "live blocks"},
+    [FACT_SAMPLER] = {"ocaml_sampler", "of that tables of OCaml's sampler, for mayfly"},
     [FACT_IN_USE] = {"in_use", "in use"},
     [FACT_LARGE] = {"in_own_mappings", "of that in mappings of their own"},
     [FACT_FREE] = {"free", "free, kept"},
@@ -24,8 +25,8 @@ const struct rss_name rss_fact_names[FACTS] = {
 
 /* ---- blocks ---- */
 
-static int ask(const struct mayfly_trace *trace, enum mayfly_metric metric, int64_t at_ns,
-	       int64_t from_ns, struct mayfly_estimate *total)
+static int ask_in(const struct mayfly_trace *trace, enum mayfly_metric metric, int64_t at_ns,
+		  int64_t from_ns, const struct mayfly_match *focus, struct mayfly_estimate *total)
 {
 	struct mayfly_result *result;
 	struct mayfly_query query;
@@ -36,6 +37,7 @@ static int ask(const struct mayfly_trace *trace, enum mayfly_metric metric, int6
 	query.by = MAYFLY_BY_MODULE;
 	query.at_ns = at_ns < 0 ? 0 : at_ns;
 	query.from_ns = from_ns;
+	query.focus = *focus;
 	/* OCaml's heaps lie in blocks of malloc. */
 	if (mayfly_trace_info(trace)->ocaml_interval_bytes)
 		query.heaps = 1u << MAYFLY_HEAP_MALLOC;
@@ -45,6 +47,31 @@ static int ask(const struct mayfly_trace *trace, enum mayfly_metric metric, int6
 	*total = result->total;
 	mayfly_result_free(result);
 	return 0;
+}
+
+static int ask(const struct mayfly_trace *trace, enum mayfly_metric metric, int64_t at_ns,
+	       int64_t from_ns, struct mayfly_estimate *total)
+{
+	return ask_in(trace, metric, at_ns, from_ns, &(struct mayfly_match){0}, total);
+}
+
+static int is_sampler(void *context, const char *text)
+{
+	(void)context;
+	return !strncmp(text, "caml_memprof_", 13);
+}
+
+/* mayfly has started OCaml's sampler, so its tables are none of the program's blocks (overlap.c). */
+static int find_sampler(const struct mayfly_trace *trace, struct rss_moment *m)
+{
+	struct mayfly_estimate tables = {0};
+	int error = 0;
+
+	if (mayfly_trace_info(trace)->ocaml_interval_bytes)
+		error = ask_in(trace, MAYFLY_LIVE, m->time_ns, 0,
+			       &(struct mayfly_match){is_sampler, NULL}, &tables);
+	m->fact[FACT_SAMPLER] = tables.bytes.estimate;
+	return error;
 }
 
 /* ---- the allocator's own figures ---- */
@@ -173,7 +200,8 @@ static int find_facts(struct rss *r, struct rss_moment *m)
 	m->fact[FACT_LIVE] = m->live.bytes.estimate;
 	ask_allocator(r, m);
 	find_absent(m);
-	return find_empty(r, m);
+	error = find_sampler(r->trace, m);
+	return error ? error : find_empty(r, m);
 }
 
 /* ---- the moments ---- */

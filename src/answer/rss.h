@@ -37,6 +37,7 @@ enum rss_kind {
 
 enum rss_fact {
 	FACT_LIVE,	 /* our own figure; the estimate is in rss_moment.live */
+	FACT_SAMPLER,	 /* of that what OCaml's sampler has for mayfly */
 	FACT_IN_USE,	 /* these are the allocator's own: */
 	FACT_LARGE,	 /* of that in mappings of their own */
 	FACT_FREE,	 /* kept */

@@ -267,6 +267,7 @@ struct spool_packet {
  *             points in the block; 0 when the block is recorded with weight 1 (stratified
  *             sampler, size >= interval). Poisson: 1.
  *   FREE      b flags, time, id
+ *             In an exact spool these two are of OCaml's blocks, of which all are recorded.
  *   THREAD    u tid, u length, name: this packet's following records are this thread's
  *   INTERVAL  b log2: in force for this packet's following samples
  *   MODULE    time, q start, q end, q bias, u length, path, u length, build-id

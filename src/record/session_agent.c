@@ -138,6 +138,8 @@ char *record_agent_settings(const struct record *r)
 		snprintf(ocaml, sizeof(ocaml), ",ocaml=off");
 	else if (r->ocaml_rate > 0)
 		snprintf(ocaml, sizeof(ocaml), ",ocaml=%.15g", r->ocaml_rate);
+	else if (!r->interval_log2 && !r->snapshot_ns)
+		snprintf(ocaml, sizeof(ocaml), ",ocaml=1");
 	if (r->ocaml_frames)
 		snprintf(ocaml + strlen(ocaml), sizeof(ocaml) - strlen(ocaml), ",ocaml_frames=%u",
 			 r->ocaml_frames);

@@ -106,7 +106,8 @@ static struct sum *sum_of_node(struct measure *m, uint32_t node)
 	return &m->sum[m->sum_of[node] - 1];
 }
 
-/* Blocks inside a malloc block are skipped: that block holds the page. */
+/* Blocks inside a malloc block are skipped: that block holds the page. So are those of OCaml, which have
+ * no addresses. */
 static void add_live_block(struct measure *m, const struct live_block *b)
 {
 	uint32_t heap = MAYFLY_FLAG_HEAP(b->flags);
@@ -116,7 +117,7 @@ static void add_live_block(struct measure *m, const struct live_block *b)
 	uint32_t at;
 
 	if (size > MOST_SIZE || __builtin_add_overflow(address, size, &end) ||
-	    b->node >= m->nodes || heap == MAYFLY_HEAP_POOL)
+	    b->node >= m->nodes || heap == MAYFLY_HEAP_POOL || mayfly_heap_is_ocaml(heap))
 		return;
 	first = address >> PAGE_SHIFT;
 	last = (end - 1) >> PAGE_SHIFT;

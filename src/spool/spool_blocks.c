@@ -207,6 +207,14 @@ static void exact_alloc(struct spool_stream *s, struct stream_waiting *e)
 	stream_hand_alloc(s, ns, b, &e->block);
 }
 
+void stream_take_ocaml(struct spool_stream *s, struct stream_waiting *e)
+{
+	uint64_t *last_key = &s->last_key[e->block.thread], before = *last_key;
+
+	exact_alloc(s, e);
+	*last_key = before; /* malloc's blocks are temporary as without it */
+}
+
 /* The free of the block before at this address has been found. */
 static void missed_no_more(struct spool_stream *s, struct live_block *b)
 {

@@ -255,6 +255,9 @@ struct trace_block stream_block(const struct spool_stream *s, const struct live_
  * come will not be in the table. */
 void stream_forget_thinned(struct spool_stream *s);
 
+/* Hands on a block of OCaml's in an exact spool. */
+void stream_take_ocaml(struct spool_stream *s, struct stream_waiting *e);
+
 /* From now on nothing is known of the blocks in OCaml's heaps, so the trace frees them here. */
 void stream_end_ocaml(struct spool_stream *s, int64_t ns, uint32_t thread);
 
@@ -268,6 +271,8 @@ int stream_inherit(struct spool_stream *s, struct spool_stream *parent);
 /* A block of the table that was live before. */
 void stream_count_live(struct spool_stream *s, const struct live_block *b);
 
+#define STREAM_KEY_OF_ID (1ull << 60)
+
 /* A key for a number; 0 would mark a free place. */
 static inline uint64_t stream_key(uint64_t number)
 {
@@ -278,6 +283,13 @@ static inline uint64_t stream_key(uint64_t number)
 static inline uint64_t stream_id_key(uint64_t id)
 {
 	return stream_key((id + 1) << 4);
+}
+
+/* The key of a block that has an id. In an exact spool that is a block of OCaml's: the others have their
+ * addresses, which are without this bit. */
+static inline uint64_t stream_block_key(const struct spool_stream *s, uint64_t id)
+{
+	return s->exact ? stream_id_key(id) | STREAM_KEY_OF_ID : stream_id_key(id);
 }
 
 static inline uint64_t stream_key_id(uint64_t key)

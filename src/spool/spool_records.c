@@ -368,6 +368,22 @@ static void next_id(struct stream_writer *w, struct varint_in *in)
 	w->id += (uint64_t)varint_s(in);
 }
 
+static void take_ocaml(struct spool_stream *s, struct stream_writer *w, uint32_t heap,
+		       uint64_t size)
+{
+	struct stream_waiting e = {
+	    .ticks = w->ticks,
+	    .key = stream_block_key(s, w->id),
+	    .block = {.size = size,
+		      .node = stack_node(&w->stack),
+		      .thread = stream_this_thread(s, w),
+		      .flags = (uint8_t)(heap << MAYFLY_FLAG_HEAP_SHIFT),
+		      .labels = w->labels},
+	};
+
+	stream_take_ocaml(s, &e);
+}
+
 static void read_sample(struct spool_stream *s, struct stream_writer *w, struct varint_in *in)
 {
 	uint8_t flags = varint_byte(in);
@@ -380,7 +396,8 @@ static void read_sample(struct spool_stream *s, struct stream_writer *w, struct 
 
 	if (mayfly_heap_is_ocaml(heap))
 		interval_log2 = atomic_load(&s->packets.header->ocaml_interval_log2);
-	if (interval_log2 > TRACE_MAX_INTERVAL || heap > SPOOL_HEAP_POOL_MAPPED)
+	if (interval_log2 > TRACE_MAX_INTERVAL || heap > SPOOL_HEAP_POOL_MAPPED ||
+	    (s->exact && !mayfly_heap_is_ocaml(heap)))
 		varint_fail(in);
 
 	varint_s(in); /* its time, which is w->due */
@@ -401,6 +418,11 @@ static void read_sample(struct spool_stream *s, struct stream_writer *w, struct 
 	}
 	if (s->passing)
 		return;
+	s->truncated += stack_truncated(&w->stack);
+	if (s->exact) {
+		take_ocaml(s, w, heap, size);
+		return;
+	}
 	ns = stream_moment(s, w->ticks);
 	b = stream_new_block(s, stream_id_key(w->id), ns, stream_this_thread(s, w),
 			     (flags & SPOOL_FLAG_REALLOC ? MAYFLY_FLAG_REALLOC : 0) |
@@ -412,7 +434,6 @@ static void read_sample(struct spool_stream *s, struct stream_writer *w, struct 
 	b->sample.hits = hits < UINT32_MAX ? (uint32_t)hits : UINT32_MAX;
 	b->sample.interval_log2 = interval_log2;
 	b->labels = w->labels;
-	s->truncated += stack_truncated(&w->stack);
 	block = stream_block(s, b);
 	stream_hand_alloc(s, ns, b, &block);
 }
@@ -429,9 +450,9 @@ static void read_free(struct spool_stream *s, struct stream_writer *w, struct va
 	w->ticks = w->due;
 	if (s->passing)
 		return;
-	place = live_find(&s->live, stream_id_key(w->id));
+	place = live_find(&s->live, stream_block_key(s, w->id));
 	if (!place) {
-		s->unknown_frees++;
+		s->unknown_frees += !s->forgets;
 		return;
 	}
 	stream_hand_free(s, stream_moment(s, w->ticks), live_at(&s->live, place),
@@ -557,7 +578,7 @@ static void read_promote(struct spool_stream *s, struct stream_writer *w, struct
 	w->ticks = w->due;
 	if (s->passing)
 		return;
-	place = live_find(&s->live, stream_id_key(w->id));
+	place = live_find(&s->live, stream_block_key(s, w->id));
 	b = place ? live_at(&s->live, place) : NULL;
 	if (!b || !s->trace || b->serial == LIVE_THINNED)
 		return;
@@ -704,10 +725,7 @@ static void read_tagged(struct spool_stream *s, struct stream_writer *w, uint8_t
 		w->over = true;
 		return;
 	}
-	/* In an exact spool blocks have no ids. */
-	if (s->exact && (tag == SPOOL_SAMPLE || tag == SPOOL_FREE))
-		varint_fail(&in);
-	else if (tag > SPOOL_LABELS)
+	if (tag > SPOOL_LABELS)
 		stream_read_track(s, w, tag, &in);
 	else
 		read_record(s, w, tag, &in);

@@ -320,9 +320,9 @@ static const char *objection(enum version version)
 	if (getenv("MEMTRACE") && *getenv("MEMTRACE"))
 		return "OCaml blocks are not recorded: MEMTRACE is set, the program traces them "
 		       "itself";
-	if (agent_exact)
-		return "OCaml blocks are not recorded: they are sampled, and this is a recording "
-		       "of every allocation; record without --exact for them";
+	if (agent_exact && agent_config.ocaml_rate < 1)
+		return "OCaml blocks are not recorded: they would be sampled, and this is a "
+		       "recording of every allocation; ocaml=1 records all of them";
 	return NULL;
 }
 
@@ -345,13 +345,15 @@ static const char *give_up(const char *why)
 
 /*
  * OCaml 5 puts a stack into a block of its heap, and collects for it: that walks the program's stack again,
- * and a sample that falls there is lost. So a stack's root counts less there than a program at its speed.
+ * and a sample that falls there is lost. With every block recorded, a deep recursion would take quadratic
+ * time. So a stack's root counts less there than a program at its speed.
  */
 static uint32_t most_frames(enum version version)
 {
 	bool whole = agent_config.ocaml_frames == AGENT_OCAML_FRAMES;
 
-	return whole && version == VERSION_5_3 ? SPOOL_OCAML_FRAMES : agent_config.ocaml_frames;
+	return whole && (version == VERSION_5_3 || agent_exact) ? SPOOL_OCAML_FRAMES
+								: agent_config.ocaml_frames;
 }
 
 static const char *start_sampling(enum version version)

@@ -78,7 +78,7 @@ static void print_sampling(const struct output *o, const struct mayfly_trace *tr
 	else
 		print_field(o, "Mode", "sampled, %s%s%s", interval_text(text, sizeof(text), trace),
 			    sampler_text(sampler, sizeof(sampler), info, ", ", ""), seed);
-	if (info->ocaml_interval_bytes)
+	if (info->ocaml_interval_bytes && !trace_is_exact(info))
 		print_field(
 		    o, strcmp(trace_heap_owner(trace), "OCaml") ? "Runtime heap" : "OCaml heap",
 		    "sampled, %.3g per word: 1 byte in %s", info->ocaml_rate,
@@ -147,7 +147,7 @@ static void print_heaps(const struct output *o, const struct mayfly_trace *trace
 
 		text_append(text, sizeof(text), "%s%s %" PRIu64 " %s (%s)", i ? ", " : "",
 			    heap_name((uint32_t)row->low), row->self.samples,
-			    samples_word(row->self.samples),
+			    trace_is_exact(info) ? "blocks" : samples_word(row->self.samples),
 			    text_bytes(bytes, sizeof(bytes), row->self.bytes.estimate));
 	}
 	mayfly_result_free(result);

@@ -246,10 +246,13 @@ static bool record_options_agree(struct record_command *c)
 				  "libmicrohttpd-dev and build it again");
 	if (r->exact || r->snapshot_ns)
 		r->interval_log2 = 0;
-	if (c->ocaml_given && !r->ocaml_off && !r->interval_log2)
-		return cli_refuse(
-		    "--ocaml samples the heap of OCaml; it cannot be combined with --exact, "
-		    "--interval 1 or --snapshots");
+	if (c->ocaml_given && !r->ocaml_off && r->snapshot_ns)
+		return cli_refuse("--ocaml samples the heap of OCaml; it cannot be combined with "
+				  "--snapshots");
+	if (r->ocaml_rate > 0 && r->ocaml_rate < 1 && !r->interval_log2)
+		return cli_refuse("--ocaml=%g samples the heap of OCaml; --exact and --interval 1 "
+				  "record every block there, or with --ocaml=off none",
+				  r->ocaml_rate);
 	if (r->overhead && !r->interval_log2)
 		return cli_refuse(
 		    "--overhead adapts the interval of samples; it cannot be combined "

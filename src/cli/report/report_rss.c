@@ -181,7 +181,7 @@ static bool fact_is_shown(const struct rss *r, unsigned int fact)
 /* How the trace knows it. */
 static const char *fact_source(const struct rss *r, unsigned int fact)
 {
-	if (fact == FACT_LIVE)
+	if (fact == FACT_LIVE || fact == FACT_SAMPLER)
 		return mayfly_trace_info(r->trace)->mode == MAYFLY_EXACT ? "recorded" : "samples";
 	return "at least";
 }

@@ -12,6 +12,9 @@
  * heaps, recognised by their stacks, and external memory of OCaml blocks, which malloc has
  * recorded. Without malloc blocks, as in a Memtrace file, nothing is there twice.
  *
+ * The tables of the runtime's sampler, which mayfly has started, are not the program's, and are left out
+ * like its heaps. At one sample for each word they are half of a small program's peak.
+ *
  * Blocks of a memory pool of the program that lies in malloc blocks are left out, too. They are
  * marked (MAYFLY_HEAP_POOL).
  */
@@ -39,6 +42,25 @@ static bool makes_pools(const struct mayfly_frame *frame)
 				return true;
 	}
 	return false;
+}
+
+static bool begins_with(const struct mayfly_frame *frame, const char *text)
+{
+	for (size_t i = 0; i < frame->locations; i++)
+		if (!strncmp(frame->location[i].function, text, strlen(text)))
+			return true;
+	return false;
+}
+
+/* What a function of OCaml's sampler allocates is its own, unless it has called a program's callback. */
+enum maker { NO_MAKER, MAKES_POOLS, IS_SAMPLER, IS_CALLBACK };
+
+static enum maker maker_of(const struct mayfly_frame *frame)
+{
+	return makes_pools(frame)			  ? MAKES_POOLS
+	       : begins_with(frame, "caml_memprof_")	  ? IS_SAMPLER
+	       : begins_with(frame, "caml_start_program") ? IS_CALLBACK
+							  : NO_MAKER;
 }
 
 bool mayfly_event_counts(const struct mayfly_trace *trace, const struct mayfly_event *event)
@@ -75,13 +97,15 @@ int overlap_find(struct mayfly_trace *t)
 		return MAYFLY_E_MEMORY;
 	}
 	for (size_t i = 0; i < t->info.frames; i++)
-		maker[i] = makes_pools(&t->frame[i]);
+		maker[i] = (uint8_t)maker_of(&t->frame[i]);
+	t->parts = 0; /* the counters of an exact trace have all blocks */
 	/* Parents come first. */
 	for (size_t i = 1; i < t->info.nodes; i++) {
 		const struct mayfly_node *n = &t->node[i];
+		uint8_t own = n->frame < t->info.frames ? maker[n->frame] : NO_MAKER;
+		bool outside = t->pool[n->parent / 8] >> n->parent % 8 & 1;
 
-		if ((n->frame < t->info.frames && maker[n->frame]) ||
-		    (t->pool[n->parent / 8] >> n->parent % 8 & 1))
+		if (own != NO_MAKER ? own != IS_CALLBACK : outside)
 			t->pool[i / 8] |= (uint8_t)(1u << i % 8);
 	}
 	free(maker);

@@ -30,9 +30,7 @@ static double keep_chance(uint32_t sampler, uint32_t interval_log2, const struct
 	double size = b->size ? (double)b->size : 1; /* as weights count it */
 
 	*hits = b->hits ? b->hits : 1;
-	if (mayfly_heap_is_ocaml(MAYFLY_FLAG_HEAP(b->flags)))
-		return ldexp(1, (int)b->interval_log2 - (int)interval_log2);
-	if (sampler == MAYFLY_POISSON)
+	if (sampler == MAYFLY_POISSON && !mayfly_heap_is_ocaml(MAYFLY_FLAG_HEAP(b->flags)))
 		return poisson_chance(b->size, interval_log2) /
 		       (b->hits ? poisson_chance(b->size, b->interval_log2) : 1);
 	if (b->hits)

@@ -8,7 +8,7 @@
  *	- with the probability R / R', when it has hits (its hits stay, its interval becomes R');
  *	- with the probability size / R', when it was exact with R <= size < R' (then hits = 1);
  *	- Poisson: with p(size, R') / p(size, R);
- *	- in a heap of OCaml: with R / R', whatever its size.
+ *	- in a heap of OCaml: with R / R', whatever its size, when it has hits.
  * Blocks of every allocation (R = 1, hits 0) are the second last case.
  */
 #ifndef MAYFLY_THIN_RULE_H

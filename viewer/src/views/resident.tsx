@@ -38,7 +38,8 @@ const kinds: Record<string, string> = {
 };
 
 const figures: [string, string][] = [
-	["live", "live blocks"], ["in_use", "in use"],
+	["live", "live blocks"], ["ocaml_sampler", "of that tables of OCaml's sampler, for mayfly"],
+	["in_use", "in use"],
 	["in_own_mappings", "of that in mappings of their own"], ["free", "free, kept"],
 	["free_at_top", "of that at the end of the heap"], ["free_in_caches", "free, in caches"],
 	["free_in_used_pages", "free, in pages with live blocks"],
