@@ -23,7 +23,7 @@ MASK = 2 ** 64 - 1
 SAMPLED, EXACT = 0, 1
 CODE, TRUNCATED, ELIDED = 0, 1, 2
 NO_MODULE = MASK  # sorts behind all modules
-HEAPS = ["malloc", "ocaml-minor", "ocaml-major", "external", "pool", "pool-mapped"]
+HEAPS = ["malloc", "ocaml-minor", "ocaml-major", "external", "pool", "pool-mapped", "mmap"]
 NOWHERE = {"function": b"", "file": b"", "line": 0, "first_char": 0, "last_char": 0,
            "inlined": False}
 SPAN, INSTANT, COUNTER = 0, 1, 2
@@ -32,7 +32,7 @@ SIGNED, UNSIGNED, FLOAT, TEXT, FLOW = 0, 1, 2, 3, 4
 # Chunks without which a trace can be used (3.18), and what each of them changes here.
 SIDE = {"cntr": ["counter_names", "points"], "maps": ["mappings"], "frag": ["fragments"], "errs": [], "heap": ["picture"],
         "prom": ["promotions"], "text": ["texts"], "type": ["types"], "labl": ["label_sets"],
-        "trak": ["tracks"], "indx": ["index"], "POOL": [], "SUMS": ["parts", "tells_inherited"],
+        "trak": ["tracks"], "indx": ["index"], "POOL": [], "MMAP": [], "SUMS": ["parts", "tells_inherited"],
         "NAME": ["modules", "threads", "frames", "has_names", "next_reference"]}
 NUMBERED = {"text", "type", "labl", "SUMS"}  # where one is missing, later ones do not count
 
@@ -265,6 +265,8 @@ INFO = {  # id: name, kind
     64: ("memtrace_domain", "u"), 66: ("host", "t"), 68: ("runtime_parameters", "t"),
     70: ("context", "t"), 72: ("title", "t"), 74: ("processes", "u"),
     76: ("entry", "t"), 78: ("python_end_ns", "s"),
+    80: ("mapped_peak_bytes", "u"), 82: ("mapped_bytes", "u"), 84: ("mapped_blocks", "u"),
+    86: ("mapped_samples", "u"), 88: ("mapped_frees", "u"), 90: ("mapped_inherited", "u"),
 }
 
 
@@ -547,6 +549,9 @@ class Trace:
     # ---- events (3.7) ----
 
     def read_POOL(self, at):
+        pass
+
+    def read_MMAP(self, at):
         pass
 
     def read_EVNT(self, at):
@@ -1000,6 +1005,12 @@ class Trace:
 
     # ---- what is printed ----
 
+    def counts(self, prefix, of_heap):
+        events = [e for e in self.events if of_heap(e.heap())]
+        allocs = [e for e in self.allocs if of_heap(e.heap())]
+        return {prefix + "samples": len(allocs), prefix + "frees": len(events) - len(allocs),
+                prefix + "inherited": sum(e.flags >> 2 & 1 for e in allocs)}
+
     def facts(self):
         """What `mayfly info --json` says and does not have to work out."""
         i = self.info
@@ -1022,8 +1033,7 @@ class Trace:
             "ocaml_rate": self.ocaml_rate() if i["ocaml_interval_bytes"] else None,
             "thinned": bool(i["thinned"]), "spool": bool(i["spool"]),
             "complete": bool(self.trailer and i["recorded"] and not self.bad),
-            "samples": len(self.allocs), "frees": len(self.events) - len(self.allocs),
-            "inherited": sum(e.flags >> 2 & 1 for e in self.allocs),
+            **self.counts("", lambda heap: heap != 6), **self.counts("mapped_", lambda heap: heap == 6),
             "stacks": len({e.node for e in self.allocs}),
             "snapshots": len(self.parts) if i["snapshot_ns"] else 0,
             "threads": len(self.threads),
@@ -1172,7 +1182,7 @@ def add_up(events, live):
     """What events add up to: for each node its counters; live bytes at the end, and at most."""
     node, most = {}, 0
     for e in events:
-        if e.heap() != 4:
+        if e.heap() not in (4, 6):
             freed = e.kind == "free"
             counts = node.setdefault(e.alloc.node, [0] * 8)
             temporary = freed and e.flags >> 1 & 1

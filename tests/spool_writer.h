@@ -564,6 +564,21 @@ static inline void spool_writer_free(struct spool_writer *w, int64_t ns, uint64_
 	spool_writer_put(w, &r);
 }
 
+static inline void spool_writer_shrink(struct spool_writer *w, int64_t ns, uint64_t id,
+				       uint64_t bytes, uint8_t flags)
+{
+	struct spool_record r;
+
+	r.used = 0;
+	spool_writer_room(w, 50, ns);
+	record_fixed(&r, SPOOL_SHRINK, 1);
+	record_fixed(&r, flags, 1);
+	record_time(w, &r, ns);
+	record_id(w, &r, id);
+	record_u(&r, bytes);
+	spool_writer_put(w, &r);
+}
+
 static inline void spool_writer_thread(struct spool_writer *w, int64_t ns, uint32_t tid,
 				       const char *name)
 {

@@ -67,6 +67,11 @@ def dump(name):
     return kept[key]
 
 
+def counted(name):
+    """Those of blocks that figures are about: mappings of the program's own stand beside them."""
+    return [e for e in dump(name) if e.get("heap") != "mmap"]
+
+
 def story(name):
     """What make_tracks says is in the trace, in its order."""
     trace(name)
@@ -148,7 +153,7 @@ class Live:
 
     def __init__(self, name):
         self.times, self.bytes, self.blocks, self.allocated = [], [0], [0], [0]
-        for event in dump(name):
+        for event in counted(name):
             if event["event"] == "promote":
                 continue
             sign = 1 if event["event"] == "alloc" else -1
@@ -1378,7 +1383,7 @@ def sqlite_sizes_and_threads(name):
     db = database(name)
     sizes = collections.Counter()
     threads = collections.Counter()
-    for e in dump(name):
+    for e in counted(name):
         if e["event"] == "alloc" and not e["inherited"]:
             high = 1
             while high < e["size"]:

@@ -82,7 +82,7 @@ static struct history read_history(const struct mayfly_trace *trace)
 	has_peak_of_samples = (info->mode != MAYFLY_EXACT || info->thinned) && !info->snapshot_ns;
 	sampler_of_samples = (enum mayfly_sampler)info->sampler;
 	if (has_peak_of_samples)
-		CHECK(peak_find(trace, &peak_of_samples) == 0);
+		CHECK(peak_find(trace, false, &peak_of_samples) == 0);
 	return h;
 }
 

@@ -723,6 +723,65 @@ static void ocaml_among_exact(void)
 	}
 }
 
+/* Blocks of heap 6, by their ids in both modes. Each part that is left is a block of its own; who tells of a
+ * part first does not matter. */
+static void mappings(bool exact)
+{
+	const uint8_t heap = SPOOL_HEAP_MAPPING << SPOOL_FLAG_HEAP_SHIFT;
+	const uint32_t flags = MAYFLY_HEAP_MAPPING << MAYFLY_FLAG_HEAP_SHIFT;
+	struct spool_file *f = exact ? exact_file() : spool_file_new(SPOOL_CLOCK_MONOTONIC, 1);
+	struct spool_writer *w = spool_writer_new(f, 100), *v = spool_writer_new(f, 101);
+	struct reading *r;
+	const struct sample *s;
+
+	if (exact) { /* where the key of block 1 would be, if it were an address */
+		spool_writer_alloc(w, 10, 2 << 4, 7, 0, deep, 1);
+		spool_writer_release(w, 20, 2 << 4, 0);
+	} else {
+		spool_writer_sample(w, 10, 9, 7, 1, 0, deep, 1);
+		spool_writer_free(w, 20, 9, SPOOL_FLAG_TEMPORARY);
+	}
+	spool_writer_sample(w, 100, 1, 1000, 0, heap, deep, 3);
+	spool_writer_sample(w, 200, 2, 500, 0, heap | SPOOL_FLAG_REALLOC, deep, 2);
+	spool_writer_shrink(v, 300, 1, 100, 0);
+	spool_writer_shrink(w, 250, 1, 300, 0); /* of another writer, and later in the file */
+	spool_writer_shrink(w, 400, 2, 500, SPOOL_FLAG_REALLOC);
+	spool_writer_shrink(w, 500, 3, 1, 0); /* an unknown one */
+	spool_writer_shrink(v, 600, 1, 600, 0);
+	spool_writer_sample(w, 700, 4, 64, 0, heap, deep, 1);
+	r = read_file(f, NULL);
+	s = r->w->sample;
+	CHECK(r->w->samples == 6 && r->w->frees == 5 && unknown(r) == 1);
+	CHECK(s[0].free_ns == 20 && s[0].free_flags == MAYFLY_FLAG_TEMPORARY);
+	CHECK(s[1].block.size == 1000 && s[1].free_ns == 250 && s[1].block.flags == flags);
+	CHECK(s[1].free_flags == MAYFLY_FLAG_REALLOC);
+	CHECK(s[2].block.size == 500 && s[2].free_ns == 400);
+	CHECK(s[2].block.flags == (flags | MAYFLY_FLAG_REALLOC));
+	CHECK(s[2].free_flags == MAYFLY_FLAG_REALLOC);
+	CHECK(s[3].block.size == 700 && s[3].time_ns == 250 && s[3].free_ns == 300);
+	CHECK(s[3].block.node == s[1].block.node && s[3].block.thread == s[1].block.thread);
+	CHECK(s[3].block.flags == (flags | MAYFLY_FLAG_REALLOC));
+	CHECK(s[4].block.size == 600 && s[4].free_ns == 600 && s[4].free_flags == 0);
+	CHECK(s[5].block.size == 64 && s[5].free_ns == INT64_MAX);
+	CHECK(r->t->info.mapped_bytes == 64 && r->t->info.mapped_blocks == 1);
+	CHECK(r->t->info.mapped_peak_bytes == 1500);
+	CHECK(r->t->info.missed_frees == 0);
+	reading_free(r);
+	free(w);
+	free(v);
+	spool_file_free(f);
+}
+
+static void mappings_sampled(void)
+{
+	mappings(false);
+}
+
+static void mappings_exact(void)
+{
+	mappings(true);
+}
+
 static void exact_spool(void)
 {
 	struct spool_file *f = exact_file();
@@ -1568,6 +1627,8 @@ int main(void)
 	RUN(children_inherit);
 	RUN(exact_children_inherit);
 	RUN(ocaml_among_exact);
+	RUN(mappings_sampled);
+	RUN(mappings_exact);
 	RUN(exact_spool);
 	RUN(exact_deep_stacks);
 	RUN(missed_and_late_frees);

@@ -477,8 +477,8 @@ static void sampled_pools(void)
 				    2);
 		spool_writer_heap_end(w, 30);
 		r = read_file(f, NULL);
-		CHECK(r->t->info.complete == (heap <= MAYFLY_HEAP_POOL_MAPPED));
-		if (heap > MAYFLY_HEAP_POOL_MAPPED) {
+		CHECK(r->t->info.complete == (heap <= MAYFLY_HEAP_MAPPING));
+		if (heap > MAYFLY_HEAP_MAPPING) {
 			CHECK(r->w->samples == 1);
 		} else {
 			CHECK(r->w->samples == 2 && r->w->frees == 1 &&
@@ -486,7 +486,7 @@ static void sampled_pools(void)
 			CHECK(MAYFLY_FLAG_HEAP(r->w->sample[1].block.flags) == heap &&
 			      r->w->sample[1].block.interval_log2 == 19);
 			spool_stream_status(r->s, &status);
-			CHECK(status.live_bytes == (heap == MAYFLY_HEAP_POOL ? 0 : 1 << 19));
+			CHECK(status.live_bytes == (heap == MAYFLY_HEAP_POOL_MAPPED ? 1 << 19 : 0));
 		}
 		reading_free(r);
 		free(w);

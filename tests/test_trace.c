@@ -185,6 +185,9 @@ static void random_info(struct recording *r)
 	info->dropped_samples = any64();
 	info->dropped_frees = any64();
 	info->missed_frees = any64();
+	info->mapped_peak_bytes = any64();
+	info->mapped_bytes = any64();
+	info->mapped_blocks = any64();
 	info->nested_blocks = any64();
 	info->nested_bytes = any64();
 	info->complete = below(2);
@@ -322,6 +325,8 @@ static void compare_info(const struct history *h, const struct mayfly_info *got)
 	CHECK(got->dropped_samples == want->dropped_samples);
 	CHECK(got->dropped_frees == want->dropped_frees);
 	CHECK(got->missed_frees == want->missed_frees);
+	CHECK(got->mapped_peak_bytes == want->mapped_peak_bytes);
+	CHECK(got->mapped_bytes == want->mapped_bytes && got->mapped_blocks == want->mapped_blocks);
 	CHECK(got->nested_blocks == want->nested_blocks);
 	CHECK(got->nested_bytes == want->nested_bytes);
 	CHECK(got->complete == want->complete && got->spool == want->spool);

@@ -179,6 +179,11 @@ struct mayfly_info {
 	int64_t python_end_ns;
 	/* The module whose function the console script of Python calls that the process ran; else "". */
 	const char *entry;
+	/* Of MAYFLY_HEAP_MAPPING: the largest sum of bytes ever mapped at once, and the bytes and the
+	 * number of blocks that are mapped at the end. */
+	uint64_t mapped_peak_bytes, mapped_bytes, mapped_blocks;
+	/* How many of samples, frees and inherited are of that heap. */
+	uint64_t mapped_samples, mapped_frees, mapped_inherited;
 };
 
 const struct mayfly_info *mayfly_trace_info(const struct mayfly_trace *trace);
@@ -412,7 +417,10 @@ enum mayfly_heap {
 	 * are summed. */
 	MAYFLY_HEAP_POOL = 4,
 	MAYFLY_HEAP_POOL_MAPPED = 5,
-	MAYFLY_HEAPS = 6,
+	/* What the program has mapped itself, 128 KiB and more. Does not count where all heaps are
+	 * summed: it stands beside them. */
+	MAYFLY_HEAP_MAPPING = 6,
+	MAYFLY_HEAPS = 7,
 };
 
 /* OCaml's heaps, a bit each, as in mayfly_info.heaps and mayfly_query.heaps. */

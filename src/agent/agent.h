@@ -22,6 +22,7 @@
  *	agent.c				the shared state
  *	dlsym.c nested.c real.c		the functions underneath the hooks
  *	sampler.c live.c		which allocations to sample; the table of live samples
+ *	ranges.c			the table of the program's own mappings
  *	settings.c environment.c	the variable MAYFLY; hiding it from the program
  *	spool_request.c			the recorder opens a spool for us
  *	spool_file.c spool.c		the mapped file; packets and their writers
@@ -137,7 +138,7 @@ HIDDEN extern const volatile uintptr_t *agent_ending_word;
 HIDDEN extern _Atomic bool agent_ending_noted;
 COLD void agent_ends(void);
 
-/* The bytes from which on changes of mappings are recorded. Set at the start. */
+/* The bytes from which on mappings are looked at. Set at the start. */
 HIDDEN extern uint64_t agent_map_least;
 
 /* Set before a seccomp filter goes live: the agent makes no system call from then on. */
@@ -152,7 +153,8 @@ HIDDEN extern volatile uint32_t *agent_same_process;
 #define AGENT_OCAML_FRAMES                                                                         \
 	(1u << 20) /* so many that stacks are whole: a runtime without limit goes on for seconds */
 
-#define AGENT_MAP_EVENTS_OFF UINT64_MAX
+#define AGENT_MAP_EVENTS_OFF  UINT64_MAX
+#define AGENT_MAP_BLOCK_LEAST (128u << 10) /* bytes of a mapping that is a block */
 
 struct agent_config {
 	char output[4096]; /* the spool's path, absolute; AGENT_PID_MARK stands for the pid */

@@ -209,20 +209,33 @@ static int look_for_own(struct dl_phdr_info *info, size_t size, void *unused)
  * that name. */
 static bool make_table(void)
 {
-	static const char *const names[] = {
-	    "malloc",	     "free",	       "calloc",       "realloc",
-	    "reallocarray",  "memalign",       "_Exit",	       "_exit",
-	    "brk",	     "dlclose",	       "dlmopen",      "dlopen",
-	    "dlsym",	     "execl",	       "execle",       "execlp",
-	    "execv",	     "execve",	       "execveat",     "execvp",
-	    "execvpe",	     "fexecve",	       "fork",	       "lseek",
-	    "lseek64",	     "madvise",	       "mmap",	       "malloc_trim",
-	    "aligned_alloc", "mmap64",	       "mremap",       "munmap",
-	    "prctl",	     "posix_spawn",    "posix_spawnp", "posix_memalign",
-	    "pvalloc",	     "quick_exit",     "sbrk",	       "syscall",
-	    "free_sized",    "valloc",	       "vfork",	       "free_aligned_sized",
-	    "_Fork",	     "clone",	       "sigaction",    "signal",
-	    "sigprocmask",   "pthread_sigmask"};
+	static const char *const names[] = {"malloc",	     "free",
+					    "calloc",	     "realloc",
+					    "reallocarray",  "memalign",
+					    "_Exit",	     "_exit",
+					    "brk",	     "dlclose",
+					    "dlmopen",	     "dlopen",
+					    "dlsym",	     "execl",
+					    "execle",	     "execlp",
+					    "execv",	     "execve",
+					    "execveat",	     "execvp",
+					    "execvpe",	     "fexecve",
+					    "fork",	     "lseek",
+					    "lseek64",	     "madvise",
+					    "mmap",	     "malloc_trim",
+					    "aligned_alloc", "mmap64",
+					    "mremap",	     "munmap",
+					    "prctl",	     "posix_spawn",
+					    "posix_spawnp",  "posix_memalign",
+					    "pvalloc",	     "quick_exit",
+					    "sbrk",	     "syscall",
+					    "free_sized",    "valloc",
+					    "vfork",	     "free_aligned_sized",
+					    "_Fork",	     "clone",
+					    "sigaction",     "signal",
+					    "sigprocmask",   "pthread_sigmask",
+					    "mprotect",	     "shmat",
+					    "shmdt"};
 
 	if (redirection_count)
 		return true;

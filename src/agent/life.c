@@ -24,6 +24,7 @@
 #include "agent/fault.h"
 #include "agent/live.h"
 #include "agent/path.h"
+#include "agent/ranges.h"
 #include "agent/real.h"
 #include "agent/settings.h"
 #include "agent/spool.h"
@@ -99,6 +100,7 @@ static bool begin(uint32_t *reason, int *error, void (*before)(void))
 	agent_exact = spool_header->mode == SPOOL_EXACT;
 	bool walking = walk_init();
 	bool tables = walking && (agent_exact || live_init());
+	ranges_forget(&ranges);
 	if (agent_exact)
 		live_filter_fill();
 	spool_tell_live(live_where());
@@ -106,7 +108,8 @@ static bool begin(uint32_t *reason, int *error, void (*before)(void))
 	if (before)
 		before();
 	atomic_store(&agent_state, AGENT_ON);
-	agent_map_least = agent_config.map_events;
+	agent_map_least = agent_config.map_events < AGENT_MAP_BLOCK_LEAST ? agent_config.map_events
+									  : AGENT_MAP_BLOCK_LEAST;
 	if (spool_file_is_lost())
 		agent_off(SPOOL_OFF_LOST, 0, SPOOL_LOST_TEXT);
 	else if (!walking)
@@ -318,14 +321,17 @@ void life_before_fork(void)
 	}
 	if (locked_for_fork) {
 		live_lock();
+		ranges_lock();
 		fork_ticks = announce ? spool_fork(self.writer) : 0;
 	}
 }
 
 void life_after_fork_parent(void)
 {
-	if (locked_for_fork)
+	if (locked_for_fork) {
+		ranges_unlock();
 		live_unlock();
+	}
 	path_give_back_writer();
 	self.busy = busy_before_fork;
 }
@@ -383,6 +389,7 @@ static void adapt_to_fork(bool by_handler, bool interrupted)
 					 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
 		return;
 	live_reset_lock();
+	ranges_reset_lock();
 	modules_forked();
 	allocator_forked();
 	if (life_forget_locks)

@@ -6,23 +6,12 @@
 
 #include "agent/labels.h"
 
-bool records_sample(struct writer *w, uint64_t ticks, uint64_t id, uint64_t size, uint32_t hits,
-		    uint32_t flags)
+/* A SAMPLE with the walk's latest capture, for which there is room. */
+static void put_sample(struct writer *w, uint64_t ticks, uint64_t id, uint64_t size, uint32_t hits,
+		       uint32_t flags)
 {
-	uint32_t interval_log2 = self.sampler.interval_log2;
-	uint32_t common, depth = spool_depth(w);
+	uint32_t common = spool_common(w), depth = spool_depth(w);
 
-	if (!spool_stack_room(w, 2 * SPOOL_RECORD_BYTES) ||
-	    !labels_ready(w, 2 * SPOOL_RECORD_BYTES + depth * SPOOL_FRAME_BYTES)) {
-		spool_drop_sample(w);
-		return false;
-	}
-	common = spool_common(w);
-	if (w->interval_log2 != interval_log2) {
-		w->interval_log2 = interval_log2;
-		*w->at++ = SPOOL_INTERVAL;
-		*w->at++ = (uint8_t)interval_log2;
-	}
 	*w->at++ = SPOOL_SAMPLE;
 	*w->at++ = (uint8_t)flags;
 	spool_put_time(w, ticks);
@@ -40,7 +29,53 @@ bool records_sample(struct writer *w, uint64_t ticks, uint64_t id, uint64_t size
 	atomic_store_explicit(&spool_header->last_ticks, ticks, memory_order_relaxed);
 	if (w->walk.truncated)
 		atomic_fetch_add_explicit(&spool_header->truncated_stacks, 1, memory_order_relaxed);
+}
+
+static bool sample_room(struct writer *w)
+{
+	if (spool_stack_room(w, 2 * SPOOL_RECORD_BYTES) &&
+	    labels_ready(w, 2 * SPOOL_RECORD_BYTES + spool_depth(w) * SPOOL_FRAME_BYTES))
+		return true;
+	spool_drop_sample(w);
+	return false;
+}
+
+bool records_sample(struct writer *w, uint64_t ticks, uint64_t id, uint64_t size, uint32_t hits,
+		    uint32_t flags)
+{
+	uint32_t interval_log2 = self.sampler.interval_log2;
+
+	if (!sample_room(w))
+		return false;
+	if (w->interval_log2 != interval_log2) {
+		w->interval_log2 = interval_log2;
+		*w->at++ = SPOOL_INTERVAL;
+		*w->at++ = (uint8_t)interval_log2;
+	}
+	put_sample(w, ticks, id, size, hits, flags);
 	return true;
+}
+
+bool records_mapping(struct writer *w, uint64_t ticks, uint64_t id, uint64_t size, uint32_t flags)
+{
+	if (!sample_room(w))
+		return false;
+	put_sample(w, ticks, id, size, 0, flags | SPOOL_HEAP_MAPPING << SPOOL_FLAG_HEAP_SHIFT);
+	return true;
+}
+
+void records_shrink(struct writer *w, uint64_t ticks, uint64_t id, uint64_t bytes, uint32_t flags)
+{
+	if (!spool_room(w, SPOOL_RECORD_BYTES)) {
+		spool_drop_free(w);
+		return;
+	}
+	*w->at++ = SPOOL_SHRINK;
+	*w->at++ = (uint8_t)flags;
+	spool_put_time(w, ticks);
+	spool_put_id(w, id);
+	spool_put_u(w, bytes);
+	spool_commit(w);
 }
 
 void records_free(struct writer *w, uint64_t ticks, uint64_t id, uint32_t flags)

@@ -13,6 +13,11 @@ bool records_sample(struct writer *w, uint64_t ticks, uint64_t id, uint64_t size
 		    uint32_t flags);
 void records_free(struct writer *w, uint64_t ticks, uint64_t id, uint32_t flags);
 
+/* A mapping, with the walk's latest capture as its stack. False: dropped. */
+bool records_mapping(struct writer *w, uint64_t ticks, uint64_t id, uint64_t size, uint32_t flags);
+/* It has lost so many bytes: all that it had, or a part. */
+void records_shrink(struct writer *w, uint64_t ticks, uint64_t id, uint64_t bytes, uint32_t flags);
+
 /* A block in a heap of a runtime's; heap: enum spool_heap. Its stack is in w->ocaml_stack, of which
  * `common` root-most frames are those of the latest one there. */
 bool records_ocaml_sample(struct writer *w, uint64_t ticks, uint64_t id, uint64_t size,

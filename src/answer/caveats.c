@@ -90,7 +90,7 @@ static void say_inherited(char *buffer, size_t size, const struct mayfly_trace *
 		text_format(buffer, size,
 			    "an older version wrote these snapshots: the %" PRIu64
 			    " blocks inherited at the fork count as allocated",
-			    info->inherited);
+			    trace_inherited(info));
 }
 
 static void say_truncated(char *buffer, size_t size, const struct mayfly_trace *trace)
@@ -171,7 +171,7 @@ static uint64_t finer_interval(const struct mayfly_info *info)
 	uint64_t interval = info->interval_bytes;
 
 	/* Small enough to give about ten times FEW_SAMPLES. */
-	for (uint64_t samples = info->samples ? info->samples : 1;
+	for (uint64_t samples = trace_samples(info) ? trace_samples(info) : 1;
 	     samples < 10 * FEW_SAMPLES && interval > 256; samples *= 2)
 		interval /= 2;
 	return interval;
@@ -184,15 +184,27 @@ static void say_few_samples(char *buffer, size_t size, const struct mayfly_trace
 	char interval[FIGURE_TEXT], finer[FIGURE_TEXT], samples[32] = "no";
 
 	if (trace_is_ocaml_alone(info) || !trace_is_recorded(info) ||
-	    info->mode != MAYFLY_SAMPLED || info->samples >= FEW_SAMPLES)
+	    info->mode != MAYFLY_SAMPLED || trace_samples(info) >= FEW_SAMPLES)
 		return;
 	text_bytes(interval, sizeof(interval), (double)info->interval_bytes);
 	text_size_option(finer, sizeof(finer), finer_interval(info));
-	if (info->samples)
-		text_format(samples, sizeof(samples), "only %" PRIu64, info->samples);
+	if (trace_samples(info))
+		text_format(samples, sizeof(samples), "only %" PRIu64, trace_samples(info));
 	text_format(buffer, size,
 		    "an interval of %s gave %s sample%s; for more detail record again with -i %s",
-		    interval, samples, info->samples == 1 ? "" : "s", finer);
+		    interval, samples, trace_samples(info) == 1 ? "" : "s", finer);
+}
+
+static void say_mapped(char *buffer, size_t size, const struct mayfly_trace *trace)
+{
+	const struct mayfly_info *info = mayfly_trace_info(trace);
+	char bytes[FIGURE_TEXT];
+
+	if (info->mapped_blocks)
+		text_format(buffer, size,
+			    "and %s in %" PRIu64 " mappings of its own at the end (--heap mmap)",
+			    text_bytes(bytes, sizeof(bytes), (double)info->mapped_bytes),
+			    info->mapped_blocks);
 }
 
 static void say_pools(char *buffer, size_t size, const struct mayfly_trace *trace)
@@ -218,6 +230,7 @@ static const struct {
 	const char *title;
 	void (*say)(char *buffer, size_t size, const struct mayfly_trace *trace);
 } caveats[CAVEATS] = {
+    [CAVEAT_MAPPED] = {"Mapped", say_mapped},
     [CAVEAT_POOLS] = {"Pools", say_pools},
     [CAVEAT_COUNTED] = {"Counted", say_counted},
     [CAVEAT_STOPPED] = {"Stopped", say_stopped},

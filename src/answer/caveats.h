@@ -11,7 +11,8 @@
 #define CAVEAT_BYTES 2048
 
 enum caveat_kind {
-	CAVEAT_POOLS, /* these two: memory that is there twice counts once */
+	CAVEAT_MAPPED, /* memory that the figures leave out */
+	CAVEAT_POOLS,  /* these two: memory that is there twice counts once */
 	CAVEAT_COUNTED,
 	CAVEAT_STOPPED,
 	CAVEAT_SPOOL,

@@ -78,8 +78,9 @@ static uint64_t count_children(const struct mayfly_trace *trace)
 static void hint_children(char *buffer, size_t size, const struct mayfly_trace *trace)
 {
 	const struct mayfly_info *info = mayfly_trace_info(trace);
-	uint64_t children =
-	    info->mode == MAYFLY_SAMPLED && info->samples < FEW_SAMPLES ? count_children(trace) : 0;
+	uint64_t children = info->mode == MAYFLY_SAMPLED && trace_samples(info) < FEW_SAMPLES
+				? count_children(trace)
+				: 0;
 
 	if (children)
 		text_format(buffer, size,

@@ -106,14 +106,22 @@ static void put_what(struct json *j, const struct mayfly_info *i)
 
 static void put_counts(struct json *j, const struct mayfly_info *i, uint64_t file_bytes)
 {
-	json_unsigned(j, "samples", i->samples);
-	json_unsigned(j, "frees", i->frees);
-	json_unsigned(j, "inherited", i->inherited);
+	json_unsigned(j, "samples", trace_samples(i));
+	json_unsigned(j, "frees", trace_frees(i));
+	json_unsigned(j, "inherited", trace_inherited(i));
 	json_unsigned(j, "frames", i->frames);
 	json_unsigned(j, "frames_symbolized", i->frames_symbolized);
 	json_unsigned(j, "truncated_stacks", i->truncated_stacks);
 	json_unsigned(j, "dropped_samples", i->dropped_samples);
 	json_unsigned(j, "dropped_frees", i->dropped_frees);
+	if (i->heaps >> MAYFLY_HEAP_MAPPING & 1) {
+		json_unsigned(j, "mapped_peak_bytes", i->mapped_peak_bytes);
+		json_unsigned(j, "mapped_bytes", i->mapped_bytes);
+		json_unsigned(j, "mapped_blocks", i->mapped_blocks);
+		json_unsigned(j, "mapped_samples", i->mapped_samples);
+		json_unsigned(j, "mapped_frees", i->mapped_frees);
+		json_unsigned(j, "mapped_inherited", i->mapped_inherited);
+	}
 	json_unsigned(j, "missed_frees", i->missed_frees);
 	json_unsigned(j, "nested_blocks", i->nested_blocks);
 	json_unsigned(j, "nested_bytes", i->nested_bytes);

@@ -26,6 +26,7 @@ uint32_t heaps_named(const char *name, size_t length)
 	    {"external", 1u << MAYFLY_HEAP_EXTERNAL},
 	    {"pool", 1u << MAYFLY_HEAP_POOL | 1u << MAYFLY_HEAP_POOL_MAPPED},
 	    {"pool-mapped", 1u << MAYFLY_HEAP_POOL_MAPPED},
+	    {"mmap", 1u << MAYFLY_HEAP_MAPPING},
 	};
 
 	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)

@@ -161,8 +161,8 @@ static int find_empty(const struct rss *r, struct rss_moment *m)
 	int error;
 
 	if (!f || !r->by_mapping || !m->at_end || info->mode != MAYFLY_EXACT || info->snapshot_ns ||
-	    info->heaps != 1u << MAYFLY_HEAP_MALLOC || info->dropped_samples || !r->allocator ||
-	    strcmp(r->allocator, "glibc") != 0)
+	    (info->heaps & ~(1u << MAYFLY_HEAP_MAPPING)) != 1u << MAYFLY_HEAP_MALLOC ||
+	    info->dropped_samples || !r->allocator || strcmp(r->allocator, "glibc") != 0)
 		return 0;
 	for (size_t i = 0; i < r->mapped.rows; i++)
 		if (!strcmp(r->mapped.row[i].access, "brk"))

@@ -32,7 +32,8 @@ bool trace_is_exact(const struct mayfly_info *info)
 
 bool trace_is_ocaml_alone(const struct mayfly_info *info)
 {
-	return info->heaps && !(info->heaps & ~MAYFLY_HEAPS_OCAML);
+	return info->heaps & MAYFLY_HEAPS_OCAML &&
+	       !(info->heaps & ~(MAYFLY_HEAPS_OCAML | 1u << MAYFLY_HEAP_MAPPING));
 }
 
 bool trace_overlaps(const struct mayfly_info *info)
@@ -47,6 +48,27 @@ bool trace_overlaps(const struct mayfly_info *info)
 bool trace_has_pools(const struct mayfly_info *info)
 {
 	return info->heaps >> MAYFLY_HEAP_POOL & info->heaps >> MAYFLY_HEAP_MALLOC & 1;
+}
+
+/* A damaged file may say anything. */
+static uint64_t without(uint64_t all, uint64_t mapped)
+{
+	return all > mapped ? all - mapped : 0;
+}
+
+uint64_t trace_samples(const struct mayfly_info *info)
+{
+	return without(info->samples, info->mapped_samples);
+}
+
+uint64_t trace_frees(const struct mayfly_info *info)
+{
+	return without(info->frees, info->mapped_frees);
+}
+
+uint64_t trace_inherited(const struct mayfly_info *info)
+{
+	return without(info->inherited, info->mapped_inherited);
 }
 
 /* A signal handler's allocation that is lost now and then changes no figure that can be seen. */
@@ -224,7 +246,8 @@ static void mark_nodes_of_events(const struct mayfly_trace *trace, bool *seen, s
 	if (mayfly_cursor_open(trace, &cursor) != 0)
 		return;
 	while (mayfly_cursor_next(cursor, &event) == 1)
-		if (event.kind == MAYFLY_ALLOC && event.node < nodes)
+		if (event.kind == MAYFLY_ALLOC && event.node < nodes &&
+		    event.heap != MAYFLY_HEAP_MAPPING)
 			seen[event.node] = true;
 	mayfly_cursor_close(cursor);
 }

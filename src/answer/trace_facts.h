@@ -22,6 +22,11 @@ bool trace_overlaps(const struct mayfly_info *info);
 /* Whether it has blocks of malloc that those of a pool of the program's lie in. */
 bool trace_has_pools(const struct mayfly_info *info);
 
+/* Its blocks, the frees and the inherited blocks that its figures are about: without mappings. */
+uint64_t trace_samples(const struct mayfly_info *info);
+uint64_t trace_frees(const struct mayfly_info *info);
+uint64_t trace_inherited(const struct mayfly_info *info);
+
 /* "97 % of the allocations were dropped while recording" when so much is missing that no figure is the
  * program's; else "". */
 char *trace_lost_text(char *buffer, size_t size, const struct mayfly_info *info);

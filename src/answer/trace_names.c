@@ -137,8 +137,8 @@ char *command_line(char *buffer, size_t size, const struct mayfly_info *info)
 
 const char *heap_name(uint32_t heap)
 {
-	static const char *const name[MAYFLY_HEAPS] = {"malloc",   "ocaml-minor", "ocaml-major",
-						       "external", "pool",	  "pool-mapped"};
+	static const char *const name[MAYFLY_HEAPS] = {
+	    "malloc", "ocaml-minor", "ocaml-major", "external", "pool", "pool-mapped", "mmap"};
 
 	return name[heap < MAYFLY_HEAPS ? heap : 0];
 }

@@ -88,6 +88,7 @@ void print_overlap(const struct output *o, const struct mayfly_trace *trace, boo
 	const struct mayfly_info *info = mayfly_trace_info(trace);
 
 	if (!twice) {
+		print_caveat(o, trace, CAVEAT_MAPPED);
 		print_caveat(o, trace, CAVEAT_POOLS);
 		print_caveat(o, trace, CAVEAT_COUNTED);
 		return;

@@ -53,6 +53,7 @@
 #define TRACE_LABELS	   TRACE_TYPE('l', 'a', 'b', 'l')
 #define TRACE_TRACK	   TRACE_TYPE('t', 'r', 'a', 'k')
 #define TRACE_POOLS	   TRACE_TYPE('P', 'O', 'O', 'L')
+#define TRACE_MAPPED	   TRACE_TYPE('M', 'M', 'A', 'P')
 #define TRACE_INDEX	   TRACE_TYPE('i', 'n', 'd', 'x')
 #define TRACE_ESSENTIAL(t) (!((t)&0x20))
 
@@ -298,7 +299,13 @@ enum residency_moment { RESIDENCY_PEAK = 0, RESIDENCY_END = 1, RESIDENCY_MOMENTS
 	X(TITLE, 72, title)                                                                        \
 	X(PROCESSES, 74, processes)                                                                \
 	X(ENTRY, 76, entry)                                                                        \
-	X(PYTHON_END, 78, python_end_ns)
+	X(PYTHON_END, 78, python_end_ns)                                                           \
+	X(MAPPED_PEAK, 80, mapped_peak_bytes)                                                      \
+	X(MAPPED, 82, mapped_bytes)                                                                \
+	X(MAPPED_BLOCKS, 84, mapped_blocks)                                                        \
+	X(MAPPED_SAMPLES, 86, mapped_samples)                                                      \
+	X(MAPPED_FREES, 88, mapped_frees)                                                          \
+	X(MAPPED_INHERITED, 90, mapped_inherited)
 
 enum trace_field {
 #define TRACE_FIELD(name, id, member) FIELD_##name = id,

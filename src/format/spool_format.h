@@ -267,7 +267,9 @@ struct spool_packet {
  *             points in the block; 0 when the block is recorded with weight 1 (stratified
  *             sampler, size >= interval). Poisson: 1.
  *   FREE      b flags, time, id
- *             In an exact spool these two are of OCaml's blocks, of which all are recorded.
+ *             In an exact spool these two are of OCaml's blocks, of which all are recorded, and SAMPLE
+ *             of mappings.
+ *   SHRINK    b flags, time, id, u bytes: a mapping has lost so many; when all are lost, it has ended
  *   THREAD    u tid, u length, name: this packet's following records are this thread's
  *   INTERVAL  b log2: in force for this packet's following samples
  *   MODULE    time, q start, q end, q bias, u length, path, u length, build-id
@@ -351,6 +353,7 @@ enum spool_tag {
 	SPOOL_TYPE = 13,
 	SPOOL_LABEL = 14,
 	SPOOL_LABELS = 15,
+	SPOOL_SHRINK = 16,
 };
 
 #define SPOOL_TRACK		0x40u /* set in the first byte of TRACK, with bit 7 clear */
@@ -460,6 +463,7 @@ enum spool_heap {
 	SPOOL_HEAP_EXTERNAL = 3,    /* memory outside both heaps that an OCaml block holds */
 	SPOOL_HEAP_POOL = 4,	    /* of a pool of the program, inside malloc blocks */
 	SPOOL_HEAP_POOL_MAPPED = 5, /* the same, in memory that malloc does not know */
+	SPOOL_HEAP_MAPPING = 6,	    /* mapped by the program itself; has an id in mode 1, too */
 };
 
 /* A block of a pool may begin where a block of malloc does: ALLOC and RELEASE have its address with

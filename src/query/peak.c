@@ -12,6 +12,7 @@
 
 struct peak_search {
 	const struct mayfly_trace *trace;
+	bool mapped; /* only of mappings */
 	struct peak *peak;
 	uint64_t events;
 
@@ -161,7 +162,8 @@ static int pass(struct peak_search *s,
 	s->events = 0;
 	while ((more = mayfly_cursor_next(cursor, &e)) == 1) {
 		s->events++;
-		if (trace_counts(s->trace, e.heap, e.node))
+		if (s->mapped ? e.heap == MAYFLY_HEAP_MAPPING
+			      : trace_counts(s->trace, e.heap, e.node))
 			look(s, &e);
 	}
 	mayfly_cursor_close(cursor);
@@ -188,10 +190,10 @@ static int compare_with_end(struct peak_search *s)
 	return s->at_best ? pass(s, mark_best) : 0;
 }
 
-static int search(const struct mayfly_trace *trace, struct peak *peak)
+static int search(const struct mayfly_trace *trace, bool mapped, struct peak *peak)
 {
 	struct peak_search s = {
-	    .trace = trace, .peak = peak, .words = trace->info.samples / 64 + 1};
+	    .trace = trace, .mapped = mapped, .peak = peak, .words = trace->info.samples / 64 + 1};
 	bool sampled;
 	int error;
 
@@ -217,18 +219,18 @@ static int search(const struct mayfly_trace *trace, struct peak *peak)
 }
 
 /* A report asks several questions about the peak. */
-int peak_find(const struct mayfly_trace *trace, struct peak *peak)
+int peak_find(const struct mayfly_trace *trace, bool mapped, struct peak *peak)
 {
 	const struct peak *kept = trace_finding(trace);
 	struct peak *found;
 	int error;
 
-	if (kept) {
+	if (kept && !mapped) {
 		*peak = *kept;
 		return 0;
 	}
-	error = search(trace, peak);
-	if (error)
+	error = search(trace, mapped, peak);
+	if (error || mapped)
 		return error;
 	found = malloc(sizeof(*found));
 	if (found) {

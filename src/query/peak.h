@@ -66,6 +66,7 @@ static inline struct moment peak_at(const struct peak *p, unsigned moment)
 }
 
 /* 0 or a negative enum mayfly_error. All zero: nothing was ever live. */
-int peak_find(const struct mayfly_trace *trace, struct peak *peak);
+/* mapped: that of the program's own mappings, which do not count in the other one. */
+int peak_find(const struct mayfly_trace *trace, bool mapped, struct peak *peak);
 
 #endif

@@ -94,6 +94,8 @@ bool query_choose(struct query_state *s, const struct mayfly_trace *trace,
 	/* A runtime's heap has a rate of its own. */
 	s->largest_interval = query_of_ocaml(s) && !query_of_heaps(s, (uint32_t)~MAYFLY_HEAPS_OCAML)
 				  ? s->info->ocaml_interval_bytes
+			      : query_of_mappings(s->query) && !s->info->thinned
+				  ? 0
 				  : s->info->interval_bytes;
 	query_text(s, ""); /* is number 0 */
 	return !s->error && query_filter_nodes(s) && query_filter_threads(s) &&

@@ -406,6 +406,12 @@ static inline bool query_by_node(const struct mayfly_query *q)
 	return grouping_of(q->by).flags & GROUPING_BY_NODE;
 }
 
+/* Whether it asks only for the program's own mappings. All are recorded. */
+static inline bool query_of_mappings(const struct mayfly_query *q)
+{
+	return q->heaps == 1u << MAYFLY_HEAP_MAPPING;
+}
+
 /* Whether blocks in these heaps may count: a bit each. */
 static inline bool query_of_heaps(const struct query_state *s, uint32_t heaps)
 {

@@ -855,8 +855,8 @@ static bool gather(struct query_state *s)
 		return sum_window(s);
 	if (!query_at_peak(s->query))
 		return sum_events(s);
-	if (!s->exact || !has_parts) {
-		error = peak_find(s->trace, &s->peak);
+	if (!s->exact || !has_parts || query_of_mappings(s->query)) {
+		error = peak_find(s->trace, query_of_mappings(s->query), &s->peak);
 		return error ? query_fail(s, error) : sum_events(s);
 	}
 	error = parts_find_peak(s->trace, &peak);

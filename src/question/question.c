@@ -149,11 +149,12 @@ const struct option_row question_filter_rows[] = {
      OPTION_IN(take_thread, struct pattern, struct question, thread),
      OPTION_GIVEN(struct question, thread_given)},
     {"heap", .rare = true, .argument = "LIST",
-     .words = OPTION_LIST " malloc ocaml ocaml-minor ocaml-major external pool pool-mapped all",
+     .words =
+	 OPTION_LIST " malloc ocaml ocaml-minor ocaml-major external pool pool-mapped mmap all",
      .help = "only blocks of these heaps, separated by commas: malloc, ocaml (minor and major), "
 	     "ocaml-minor, ocaml-major, external (memory outside the heap that OCaml blocks hold), "
-	     "pool (the program's own allocators), pool-mapped (pools that malloc does not know) "
-	     "or all (also memory that is recorded twice: see the man page)",
+	     "pool (the program's own allocators), pool-mapped (unknown to malloc), "
+	     "mmap or all",
      OPTION_OWN(take_heaps), CHOOSES_BLOCKS},
     {"label", .rare = true, .argument = "RE",
      .help = "only blocks with a label KEY=VALUE that matches",

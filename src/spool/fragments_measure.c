@@ -107,7 +107,7 @@ static struct sum *sum_of_node(struct measure *m, uint32_t node)
 }
 
 /* Blocks inside a malloc block are skipped: that block holds the page. So are those of OCaml, which have
- * no addresses. */
+ * no addresses, and mappings, which are pages. */
 static void add_live_block(struct measure *m, const struct live_block *b)
 {
 	uint32_t heap = MAYFLY_FLAG_HEAP(b->flags);
@@ -117,7 +117,8 @@ static void add_live_block(struct measure *m, const struct live_block *b)
 	uint32_t at;
 
 	if (size > MOST_SIZE || __builtin_add_overflow(address, size, &end) ||
-	    b->node >= m->nodes || heap == MAYFLY_HEAP_POOL || mayfly_heap_is_ocaml(heap))
+	    b->node >= m->nodes || heap == MAYFLY_HEAP_POOL || heap == MAYFLY_HEAP_MAPPING ||
+	    mayfly_heap_is_ocaml(heap))
 		return;
 	first = address >> PAGE_SHIFT;
 	last = (end - 1) >> PAGE_SHIFT;

@@ -52,11 +52,16 @@ static double thinned_weight(const struct spool_stream *s, const struct live_blo
 	return bytes;
 }
 
+static inline bool is_mapping(uint32_t flags)
+{
+	return MAYFLY_FLAG_HEAP(flags) == MAYFLY_HEAP_MAPPING;
+}
+
 /* The bytes that a block adds to the live ones. A block of a pool lies in a malloc block, which
- * counts already. */
+ * counts already; mappings do not count. */
 static inline double live_weight(const struct spool_stream *s, const struct live_block *b)
 {
-	if (MAYFLY_FLAG_HEAP(b->flags) == MAYFLY_HEAP_POOL)
+	if (MAYFLY_FLAG_HEAP(b->flags) == MAYFLY_HEAP_POOL || is_mapping((uint32_t)b->flags))
 		return 0;
 	if (s->forgets)
 		return thinned_weight(s, b);
@@ -76,11 +81,23 @@ struct trace_block stream_block(const struct spool_stream *s, const struct live_
 	};
 }
 
+static void count_mapped(struct spool_stream *s, const struct live_block *b, int64_t sign)
+{
+	if (!is_mapping((uint32_t)b->flags))
+		return;
+	s->mapped_bytes += (uint64_t)sign * b->size;
+	s->mapped_blocks += (uint64_t)sign;
+	/* What a damaged spool unmaps without mapping it is more than there can be. */
+	if (s->mapped_bytes > s->mapped_peak && s->mapped_bytes <= INT64_MAX)
+		s->mapped_peak = s->mapped_bytes;
+}
+
 void stream_hand_alloc(struct spool_stream *s, int64_t ns, struct live_block *b,
 		       struct trace_block *block)
 {
 	uint64_t serial = s->allocations;
 
+	count_mapped(s, b, 1);
 	s->live_bytes += live_weight(s, b);
 	s->allocations++;
 	if (s->trace) {
@@ -116,6 +133,7 @@ void stream_hand_free(struct spool_stream *s, int64_t ns, const struct live_bloc
 	/* For sampled blocks the agent cannot tell that the allocation was the parent's. */
 	if (b->flags & MAYFLY_FLAG_INHERITED)
 		flags &= ~MAYFLY_FLAG_TEMPORARY;
+	count_mapped(s, b, -1);
 	s->live_bytes -= live_weight(s, b);
 	s->frees++;
 	forget_key(s, b);
@@ -170,14 +188,16 @@ struct live_block *stream_new_block(struct spool_stream *s, uint64_t key, int64_
 	return b;
 }
 
-/* If the block is dropped, there is nothing to know of it but that the one before it has gone. */
+/* If the block is dropped, there is nothing to know of it but that the one before it has gone. What is
+ * left of a mapping is drawn anew, so these are all known. */
 static bool is_forgotten(struct spool_stream *s, const struct stream_waiting *e, int64_t ns)
 {
 	struct trace_block block = e->block;
 	uint32_t *place;
 
-	if (!s->forgets || thin_block(s->header.sampler, s->thin_log2,
-				      thin_coin(s->thin_seed, s->allocations), &block))
+	if (!s->forgets || is_mapping(e->block.flags) ||
+	    thin_block(s->header.sampler, s->thin_log2, thin_coin(s->thin_seed, s->allocations),
+		       &block))
 		return false;
 	place = live_find(&s->live, e->key);
 	if (place) {
@@ -207,7 +227,7 @@ static void exact_alloc(struct spool_stream *s, struct stream_waiting *e)
 	stream_hand_alloc(s, ns, b, &e->block);
 }
 
-void stream_take_ocaml(struct spool_stream *s, struct stream_waiting *e)
+void stream_take_block(struct spool_stream *s, struct stream_waiting *e)
 {
 	uint64_t *last_key = &s->last_key[e->block.thread], before = *last_key;
 
@@ -253,6 +273,30 @@ static void exact_release(struct spool_stream *s, const struct stream_waiting *e
 		flags |= MAYFLY_FLAG_TEMPORARY;
 	stream_hand_free(s, stream_moment(s, e->ticks), b, thread, flags);
 	live_remove(&s->live, place);
+}
+
+void stream_shrink(struct spool_stream *s, uint64_t key, uint64_t ticks, uint64_t bytes,
+		   uint32_t thread, uint32_t flags)
+{
+	uint32_t *place = live_find(&s->live, key);
+	struct live_block *b = place ? live_at(&s->live, place) : NULL;
+	int64_t ns = stream_moment(s, ticks);
+	struct trace_block block;
+
+	if (!b || !is_mapping((uint32_t)b->flags)) {
+		s->unknown_frees++;
+		return;
+	}
+	if (bytes >= b->size) {
+		stream_hand_free(s, ns, b, thread, flags);
+		live_remove(&s->live, place);
+		return;
+	}
+	stream_hand_free(s, ns, b, thread, MAYFLY_FLAG_REALLOC);
+	b->size -= bytes;
+	b->flags = (b->flags & MAYFLY_FLAG_HEAP_MASK) | MAYFLY_FLAG_REALLOC;
+	block = stream_block(s, b);
+	stream_hand_alloc(s, ns, b, &block);
 }
 
 void stream_measure_pages(struct spool_stream *s, enum fragments_kind kind)
@@ -332,7 +376,7 @@ void stream_forget_thinned(struct spool_stream *s)
 		uint32_t next;
 		bool there;
 
-		if (!old->key || old->serial == LIVE_THINNED)
+		if (!old->key || (old->serial == LIVE_THINNED && !is_mapping((uint32_t)old->flags)))
 			continue;
 		b = live_put(&kept, old->key, &there);
 		if (!b) {

@@ -246,6 +246,9 @@ int spool_describe_end(const struct spool_source *source, const struct spool_hea
 	info->missed_frees = atomic_load(&mapped->missed_frees);
 	if (totals->missed_frees > info->dropped_frees)
 		info->missed_frees += totals->missed_frees - info->dropped_frees;
+	info->mapped_peak_bytes = totals->mapped_peak;
+	info->mapped_bytes = totals->mapped_bytes;
+	info->mapped_blocks = totals->mapped_blocks;
 	info->dropped_events = larger(atomic_load(&mapped->dropped_events), totals->lost_events) +
 			       totals->unkept_events;
 	info->nested_blocks = atomic_load(&mapped->nested_blocks);

@@ -16,7 +16,8 @@ struct spool_totals { /* that the stream has counted */
 	uint64_t lost_samples, lost_frees, lost_events;
 	uint64_t missed_frees;	/* exact mode; those whose records were dropped are among them */
 	uint64_t unkept_events; /* not the agent's fault */
-	int64_t last_ns;	/* the latest event */
+	uint64_t mapped_bytes, mapped_blocks, mapped_peak; /* 0: not known */
+	int64_t last_ns;				   /* the latest event */
 	bool damaged, beginning_missing;
 };
 

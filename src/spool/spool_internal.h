@@ -162,6 +162,9 @@ struct spool_stream {
 	uint64_t unkept_events;		/* read or noted, but invalid or too many */
 	uint64_t event_bytes, left_out; /* see struct spool_stream_options */
 	uint64_t unmeasured;		/* events whose bytes are only estimated in event_bytes */
+	/* Mappings, whether they stay in a thinned trace or not. */
+	uint64_t mapped_bytes, mapped_blocks, mapped_peak;
+	bool mapped_unknown; /* the recording was resumed */
 	double live_bytes;
 	double most_live, measured_live; /* largest so far, and at the last look at pages */
 	uint32_t thin_log2;		 /* 0: all blocks are handed over */
@@ -255,8 +258,11 @@ struct trace_block stream_block(const struct spool_stream *s, const struct live_
  * come will not be in the table. */
 void stream_forget_thinned(struct spool_stream *s);
 
-/* Hands on a block of OCaml's in an exact spool. */
-void stream_take_ocaml(struct spool_stream *s, struct stream_waiting *e);
+/* Hands on a block with an id in an exact spool: OCaml's, or a mapping. */
+void stream_take_block(struct spool_stream *s, struct stream_waiting *e);
+/* A mapping has lost so many bytes: it ends, and where something is left, a block with its stack begins. */
+void stream_shrink(struct spool_stream *s, uint64_t key, uint64_t ticks, uint64_t bytes,
+		   uint32_t thread, uint32_t flags);
 
 /* From now on nothing is known of the blocks in OCaml's heaps, so the trace frees them here. */
 void stream_end_ocaml(struct spool_stream *s, int64_t ns, uint32_t thread);
@@ -285,8 +291,8 @@ static inline uint64_t stream_id_key(uint64_t id)
 	return stream_key((id + 1) << 4);
 }
 
-/* The key of a block that has an id. In an exact spool that is a block of OCaml's: the others have their
- * addresses, which are without this bit. */
+/* The key of a block that has an id. In an exact spool that is a block of OCaml's or a mapping: the others
+ * have their addresses, which are without this bit. */
 static inline uint64_t stream_block_key(const struct spool_stream *s, uint64_t id)
 {
 	return s->exact ? stream_id_key(id) | STREAM_KEY_OF_ID : stream_id_key(id);

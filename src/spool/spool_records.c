@@ -54,6 +54,7 @@ static bool without_time(uint8_t tag)
 	case SPOOL_PLACE:
 	case SPOOL_HEAP_END:
 	case SPOOL_ALLOCATOR:
+	case SPOOL_SHRINK:
 		break;
 	}
 	return false;
@@ -80,7 +81,7 @@ static inline bool read_due(struct stream_writer *w)
 	if (without_time(tag))
 		return true;
 	in = varint_begin(w->at + 1, (size_t)(w->end - w->at - 1));
-	if (tag == SPOOL_SAMPLE || tag == SPOOL_FREE)
+	if (tag == SPOOL_SAMPLE || tag == SPOOL_FREE || tag == SPOOL_SHRINK)
 		varint_byte(&in);
 	w->due += (uint64_t)varint_s(&in);
 	return !in.bad;
@@ -368,7 +369,7 @@ static void next_id(struct stream_writer *w, struct varint_in *in)
 	w->id += (uint64_t)varint_s(in);
 }
 
-static void take_ocaml(struct spool_stream *s, struct stream_writer *w, uint32_t heap,
+static void take_block(struct spool_stream *s, struct stream_writer *w, uint32_t flags,
 		       uint64_t size)
 {
 	struct stream_waiting e = {
@@ -377,16 +378,16 @@ static void take_ocaml(struct spool_stream *s, struct stream_writer *w, uint32_t
 	    .block = {.size = size,
 		      .node = stack_node(&w->stack),
 		      .thread = stream_this_thread(s, w),
-		      .flags = (uint8_t)(heap << MAYFLY_FLAG_HEAP_SHIFT),
+		      .flags = (uint8_t)flags,
 		      .labels = w->labels},
 	};
 
-	stream_take_ocaml(s, &e);
+	stream_take_block(s, &e);
 }
 
 static void read_sample(struct spool_stream *s, struct stream_writer *w, struct varint_in *in)
 {
-	uint8_t flags = varint_byte(in);
+	uint32_t flags = varint_byte(in);
 	uint32_t heap = flags >> SPOOL_FLAG_HEAP_SHIFT & 7, interval_log2 = w->interval_log2;
 	uint64_t size, hits, pop, push;
 	enum stack_result result;
@@ -396,8 +397,8 @@ static void read_sample(struct spool_stream *s, struct stream_writer *w, struct 
 
 	if (mayfly_heap_is_ocaml(heap))
 		interval_log2 = atomic_load(&s->packets.header->ocaml_interval_log2);
-	if (interval_log2 > TRACE_MAX_INTERVAL || heap > SPOOL_HEAP_POOL_MAPPED ||
-	    (s->exact && !mayfly_heap_is_ocaml(heap)))
+	if (interval_log2 > TRACE_MAX_INTERVAL || heap > SPOOL_HEAP_MAPPING ||
+	    (s->exact && heap != SPOOL_HEAP_MAPPING && !mayfly_heap_is_ocaml(heap)))
 		varint_fail(in);
 
 	varint_s(in); /* its time, which is w->due */
@@ -419,14 +420,14 @@ static void read_sample(struct spool_stream *s, struct stream_writer *w, struct 
 	if (s->passing)
 		return;
 	s->truncated += stack_truncated(&w->stack);
+	flags =
+	    (flags & SPOOL_FLAG_REALLOC ? MAYFLY_FLAG_REALLOC : 0) | heap << MAYFLY_FLAG_HEAP_SHIFT;
 	if (s->exact) {
-		take_ocaml(s, w, heap, size);
+		take_block(s, w, flags, size);
 		return;
 	}
 	ns = stream_moment(s, w->ticks);
-	b = stream_new_block(s, stream_id_key(w->id), ns, stream_this_thread(s, w),
-			     (flags & SPOOL_FLAG_REALLOC ? MAYFLY_FLAG_REALLOC : 0) |
-				 heap << MAYFLY_FLAG_HEAP_SHIFT);
+	b = stream_new_block(s, stream_block_key(s, w->id), ns, stream_this_thread(s, w), flags);
 	if (!b)
 		return;
 	b->size = size;
@@ -461,6 +462,23 @@ static void read_free(struct spool_stream *s, struct stream_writer *w, struct va
 			     (flags & SPOOL_FLAG_TEMPORARY ? MAYFLY_FLAG_TEMPORARY : 0) |
 			     (flags & SPOOL_FLAG_ENDING ? MAYFLY_FLAG_ENDING : 0));
 	live_remove(&s->live, place);
+}
+
+static void read_shrink(struct spool_stream *s, struct stream_writer *w, struct varint_in *in)
+{
+	uint8_t flags = varint_byte(in);
+	uint64_t bytes;
+
+	varint_s(in);
+	next_id(w, in);
+	bytes = varint_u(in);
+	if (in->bad)
+		return;
+	w->ticks = w->due;
+	if (!s->passing)
+		stream_shrink(s, stream_block_key(s, w->id), w->ticks, bytes,
+			      stream_this_thread(s, w),
+			      flags & SPOOL_FLAG_REALLOC ? MAYFLY_FLAG_REALLOC : 0);
 }
 
 static void read_thread(struct spool_stream *s, struct stream_writer *w, struct varint_in *in)
@@ -700,6 +718,9 @@ static void read_record(struct spool_stream *s, struct stream_writer *w, enum sp
 	case SPOOL_ALLOCATOR:
 		read_allocator(s, w, in);
 		break;
+	case SPOOL_SHRINK:
+		read_shrink(s, w, in);
+		break;
 	case SPOOL_TYPE:
 		stream_read_type(s, w, in);
 		break;
@@ -725,7 +746,7 @@ static void read_tagged(struct spool_stream *s, struct stream_writer *w, uint8_t
 		w->over = true;
 		return;
 	}
-	if (tag > SPOOL_LABELS)
+	if (tag > SPOOL_SHRINK)
 		stream_read_track(s, w, tag, &in);
 	else
 		read_record(s, w, tag, &in);

@@ -247,6 +247,7 @@ int stream_resume(struct spool_stream *s)
 	SPOOL_COUNTS(TAKE)
 #undef TAKE
 	s->now_ns = r->now_ns;
+	s->mapped_unknown = true;
 	error = resume_threads(s, r);
 	if (!error)
 		error = resume_live(s, r);

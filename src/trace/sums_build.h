@@ -44,10 +44,11 @@ struct sums_span {
 
 #define SUMS_LEFT_OUT UINT32_MAX
 
-/* Blocks inside other blocks (MAYFLY_HEAP_POOL) do not count. */
+/* Blocks inside other blocks (MAYFLY_HEAP_POOL), and mappings, do not count. */
 static inline bool sums_leave_out(uint32_t flags)
 {
-	return MAYFLY_FLAG_HEAP(flags) == MAYFLY_HEAP_POOL;
+	return MAYFLY_FLAG_HEAP(flags) == MAYFLY_HEAP_POOL ||
+	       MAYFLY_FLAG_HEAP(flags) == MAYFLY_HEAP_MAPPING;
 }
 
 /* One chunk of events; of each free, the block's node and size: SUMS_LEFT_OUT and 0 when it does

@@ -75,20 +75,11 @@ static void note_exec(const char *path, const struct walk_start *at)
 
 static void note_fd(int fd, const struct walk_start *at)
 {
-	char link[32] = "/proc/self/fd/", text[SPOOL_TEXT_BYTES + 1];
-	size_t n = strlen(link);
-	int scale = 1;
+	char text[SPOOL_TEXT_BYTES + 1];
 
 	if (!is_noted() || fd < 0)
 		return;
-	while (fd / scale >= 10)
-		scale *= 10;
-	for (; scale; scale /= 10)
-		link[n++] = (char)('0' + fd / scale % 10);
-	link[n] = 0;
-	long got = sys_readlinkat(AT_FDCWD, link, text, SPOOL_TEXT_BYTES);
-
-	text[sys_failed(got) ? 0 : got] = 0;
+	process_file(text, fd);
 	note_text(text, at);
 }
 

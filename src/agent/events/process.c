@@ -86,6 +86,25 @@ TRACK_INSTANT(vforked, "process", "vfork", 0, {0});
 TRACK_INSTANT(spawned, "process", "spawn", 2, {SPOOL_INT, "child"}, {SPOOL_TEXT, "path"});
 TRACK_INSTANT(trimmed, "memory", "malloc_trim", 2, {SPOOL_UINT, "pad"}, {SPOOL_INT, "result"});
 
+size_t process_file(char *text, int fd)
+{
+	char link[32] = "/proc/self/fd/";
+	size_t n = strlen(link);
+	long got = 0;
+	int scale = 1;
+
+	while (fd / scale >= 10)
+		scale *= 10;
+	for (; scale; scale /= 10)
+		link[n++] = (char)('0' + fd / scale % 10);
+	link[n] = 0;
+	if (!agent_sandboxed && fd >= 0)
+		got = sys_readlinkat(AT_FDCWD, link, text, SPOOL_TEXT_BYTES);
+	got = sys_failed(got) ? 0 : got;
+	text[got] = 0;
+	return (size_t)got;
+}
+
 const char *process_text(char *text, const char *from)
 {
 	size_t n = 0;

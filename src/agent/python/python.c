@@ -20,9 +20,17 @@
 #include "agent/interpreter/interpreter.h"
 #include "agent/python/pymalloc.h"
 #include "agent/python/python_code.h"
+#include "agent/ranges.h"
 
 #define CHAIN_MOST 1000000u
 #define OF_C_STACK 3 /* owner of a frame: an entry frame; 4 is none of Python either */
+
+/* PyObjectArenaAllocator: where pymalloc has its memory from. */
+struct arena_allocator {
+	void *context;
+	void *(*alloc)(void *context, size_t size);
+	void (*free)(void *context, void *arena, size_t size);
+};
 
 static struct {
 	uint32_t minor;
@@ -31,6 +39,7 @@ static struct {
 	int (*is_initialized)(void);
 	int (*is_finalizing)(void);
 	pymalloc_exchange *get_allocator, *set_allocator; /* or NULL */
+	void (*get_arenas)(struct arena_allocator *);	  /* or NULL */
 	uint64_t current, previous, executable, instruction, owner;
 	uint64_t native;		    /* 3.10: the thread's CFrame; 0: there is none */
 	uintptr_t evaluator, evaluator_end; /* before 3.10: its code */
@@ -291,8 +300,19 @@ static void take(const struct interpreter_stack *stack)
 
 static bool wrap(void)
 {
+	struct arena_allocator arenas;
+
 	atomic_store(&is_up, false);
-	return !python.set_allocator || pymalloc_wrap(python.get_allocator, python.set_allocator);
+	if (!python.set_allocator)
+		return true;
+	if (!pymalloc_wrap(python.get_allocator, python.set_allocator))
+		return false;
+	/* The blocks in its arenas are recorded. */
+	if (python.get_arenas) {
+		python.get_arenas(&arenas);
+		ranges_exempt((const void *)(uintptr_t)arenas.alloc);
+	}
+	return true;
 }
 
 /* ---- versions ---- */
@@ -467,6 +487,8 @@ static const char *find_python(const struct interpreter_library *in)
 	if (!library_look_up(in, "PyMem_GetAllocator", &python.get_allocator) ||
 	    !library_look_up(in, "PyMem_SetAllocator", &python.set_allocator))
 		python.set_allocator = NULL;
+	if (!library_look_up(in, "PyObject_GetArenaAllocator", &python.get_arenas))
+		python.get_arenas = NULL;
 	find_ending(in);
 	return NULL;
 }

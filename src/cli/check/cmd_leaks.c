@@ -5,6 +5,8 @@
  * This is `report --metric leaked --by stack` with lists of suppressions: what they match is
  * ignored by the query, and accounted for in one line.
  *
+ * The program's own mappings that are left are a second table.
+ *
  * If the trace has a picture of the heap, it is `report --metric picture` twice: what was lost then,
  * by stack, and what was held, by holder.
  */
@@ -89,6 +91,53 @@ static void print_suppressed(const struct leaks *l)
 			      l->suppressions.count);
 }
 
+/* ---- the program's own mappings ---- */
+
+/* What of them is left, unless the user has chosen heaps. *result NULL: nothing. 0 or a negative enum
+ * mayfly_error. */
+static int ask_mapped(const struct leaks *l, struct mayfly_query *query,
+		      struct mayfly_result **result)
+{
+	const struct report *r = &l->report;
+	int error;
+
+	*result = NULL;
+	*query = r->q.query;
+	query->metric = MAYFLY_LEAKED;
+	query->by = query->by == MAYFLY_BY_HOLDER || query->by == MAYFLY_BY_TYPE ? MAYFLY_BY_STACK
+										 : query->by;
+	query->heaps = 1u << MAYFLY_HEAP_MAPPING;
+	if (r->q.query.heaps || r->file.info->snapshot_ns || question_asks_picture(&r->q) ||
+	    !(r->file.info->heaps >> MAYFLY_HEAP_MAPPING & 1))
+		return 0;
+	error = mayfly_query_run(r->file.trace, query, result);
+	if (!error && !(*result)->total.samples) {
+		mayfly_result_free(*result);
+		*result = NULL;
+	}
+	return error;
+}
+
+static bool print_mapped(const struct leaks *l)
+{
+	struct report r = l->report;
+	struct mayfly_result *result;
+	int error = ask_mapped(l, &r.q.query, &result);
+	bool good;
+
+	if (error)
+		return report_failed(&r, error) == CLI_OK;
+	if (!result)
+		return true;
+	putchar('\n');
+	print_wrapped(&r.out, STYLE_BOLD, 0,
+		      "Mappings that the program made itself and that are left, beside the above:");
+	r.q.filtered = true;
+	good = report_show_answer(&r, result, r.top, r.depth);
+	mayfly_result_free(result);
+	return good;
+}
+
 static int print_leaks(struct leaks *l, const struct mayfly_result *result)
 {
 	const struct report *r = &l->report;
@@ -97,9 +146,28 @@ static int print_leaks(struct leaks *l, const struct mayfly_result *result)
 		return cli_error("out of memory");
 	print_suppressed(l);
 	print_python_end(&r->out, r->file.info);
+	if (!print_mapped(l))
+		return cli_error("out of memory");
 	print_bypass(&r->out, r->file.trace);
 	report_print_legend(r);
 	return cli_finish();
+}
+
+static void put_mapped(const struct leaks *l, struct json *j)
+{
+	struct report r = l->report;
+	struct mayfly_result *result;
+
+	if (ask_mapped(l, &r.q.query, &result) || !result) {
+		json_null(j, "mapped");
+		return;
+	}
+	json_object(j, "mapped");
+	json_text(j, "by", by_names[r.q.query.by]);
+	json_estimate(j, "total", &result->total);
+	report_json_rows(j, &r, result);
+	json_end(j);
+	mayfly_result_free(result);
 }
 
 static int finish_json(const struct leaks *l, struct json *j)
@@ -107,6 +175,7 @@ static int finish_json(const struct leaks *l, struct json *j)
 	struct mayfly_summary summary;
 
 	json_suppressed(j, "suppressed", &l->suppressions);
+	put_mapped(l, j);
 	if (mayfly_trace_summary(l->report.file.trace, &summary) != 0)
 		j->bytes.failed = true;
 	else
@@ -176,6 +245,9 @@ static int print_apart(struct leaks *l, const struct leak_parts *t)
 		return cli_error("out of memory");
 	if (t->later)
 		print_later(r, &t->later->total);
+	r->q.query = t->lost_query;
+	if (!print_mapped(l))
+		return cli_error("out of memory");
 	print_bypass(&r->out, r->file.trace);
 	report_print_legend(r);
 	return cli_finish();

@@ -170,12 +170,13 @@ static void print_side(const struct comparison *c, int which, const char *name)
 		mode_text(command, sizeof(command), r->file.trace);
 	else if (r->exact)
 		snprintf(command, sizeof(command), "exact, %" PRIu64 " %s",
-			 info->samples - info->inherited,
-			 info->samples - info->inherited == 1 ? "allocation" : "allocations");
+			 trace_samples(info) - trace_inherited(info),
+			 trace_samples(info) - trace_inherited(info) == 1 ? "allocation"
+									  : "allocations");
 	else
 		snprintf(command, sizeof(command), "%s%s, %" PRIu64 " %s",
 			 interval_text(interval, sizeof(interval), r->file.trace), ocaml,
-			 info->samples, samples_word(info->samples));
+			 trace_samples(info), samples_word(trace_samples(info)));
 	snprintf(interval, sizeof(interval), "%.190s", command);
 	if (info->absent & MAYFLY_ABSENT_COMMAND)
 		snprintf(command, sizeof(command), "%s", r->path);

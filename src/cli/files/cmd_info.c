@@ -97,21 +97,21 @@ static void print_events(const struct output *o, const struct opened_trace *file
 	bool exact = trace_is_exact(info), apart = exact && !info->inherited_allocated;
 	char inherited[96] = "", size[FIGURE_TEXT];
 
-	if (info->inherited)
+	if (trace_inherited(info))
 		snprintf(inherited, sizeof(inherited),
 			 apart ? ", and %" PRIu64 " blocks inherited at the fork"
 			       : " (%" PRIu64 " of them inherited at the fork)",
-			 info->inherited);
+			 trace_inherited(info));
 	if (!(info->absent & (MAYFLY_ABSENT_ERRORS | MAYFLY_ABSENT_BLOCKS)))
 		print_field(o,
 			    info->absent & MAYFLY_ABSENT_ALLOCATED ? "Blocks"
 			    : exact				   ? "Allocations"
 								   : "Samples",
-			    "%" PRIu64 "%s", info->samples - (apart ? info->inherited : 0),
-			    inherited);
+			    "%" PRIu64 "%s",
+			    trace_samples(info) - (apart ? trace_inherited(info) : 0), inherited);
 	if (!(info->absent & (MAYFLY_ABSENT_ERRORS | MAYFLY_ABSENT_BLOCKS | MAYFLY_ABSENT_LIVE |
 			      MAYFLY_ABSENT_ALLOCATED)))
-		print_field(o, "Frees", "%" PRIu64, info->frees);
+		print_field(o, "Frees", "%" PRIu64, trace_frees(info));
 	if (!(info->absent & MAYFLY_ABSENT_ALLOCATIONS))
 		print_field(o, "Stacks", "%zu, of %zu code addresses, %zu with a function name",
 			    trace_stacks(trace), info->frames, info->frames_symbolized);

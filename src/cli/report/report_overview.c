@@ -48,28 +48,30 @@ static void print_recorded(const struct report *r)
 		snprintf(
 		    ocaml, sizeof(ocaml), ", %s's heap 1 in %s", trace_heap_owner(r->file.trace),
 		    text_bytes(duration, sizeof(duration), (double)info->ocaml_interval_bytes));
-	if (info->inherited)
+	if (trace_inherited(info))
 		snprintf(inherited, sizeof(inherited),
 			 apart ? ", and %" PRIu64 " inherited" : " (%" PRIu64 " inherited)",
-			 info->inherited);
+			 trace_inherited(info));
 	if (info->absent & (MAYFLY_ABSENT_ERRORS | MAYFLY_ABSENT_LIVE | MAYFLY_ABSENT_ALLOCATED))
 		print_field(&r->out, info->mode == MAYFLY_EXACT ? "Exact" : "Sampled", "%s",
 			    mode_text(interval, sizeof(interval), r->file.trace));
 	else if (r->exact)
 		print_field(&r->out, "Exact", "every allocation: %" PRIu64 "%s, %" PRIu64 " freed",
-			    info->samples - (apart ? info->inherited : 0), inherited, info->frees);
+			    trace_samples(info) - (apart ? trace_inherited(info) : 0), inherited,
+			    trace_frees(info));
 	else if (trace_is_ocaml_alone(info))
 		print_field(
 		    &r->out, "Sampled",
 		    "1 byte in %s of %s's heaps: %" PRIu64 " %s%s, %" PRIu64 " freed",
 		    text_bytes(duration, sizeof(duration), (double)info->ocaml_interval_bytes),
-		    trace_heap_owner(r->file.trace), info->samples, samples_word(info->samples),
-		    inherited, info->frees);
+		    trace_heap_owner(r->file.trace), trace_samples(info),
+		    samples_word(trace_samples(info)), inherited, trace_frees(info));
 	else
 		print_field(&r->out, "Sampled", "%s%s%s: %" PRIu64 " %s%s, %" PRIu64 " freed",
 			    interval_text(interval, sizeof(interval), r->file.trace),
 			    sampler_text(duration, sizeof(duration), info, " (", ")"), ocaml,
-			    info->samples, samples_word(info->samples), inherited, info->frees);
+			    trace_samples(info), samples_word(trace_samples(info)), inherited,
+			    trace_frees(info));
 	if (info->snapshot_ns && !(info->absent & MAYFLY_ABSENT_TIMES))
 		print_field(&r->out, "Snapshots", "every %s, %zu with changes",
 			    text_duration(duration, sizeof(duration), (double)info->snapshot_ns),

@@ -110,8 +110,8 @@ static void put_samples(struct top_frame *f, const struct top *t)
 	if (!t->r.exact && info->interval_bytes > 1)
 		snprintf(how, sizeof(how), " (%s)",
 			 interval_text(interval, sizeof(interval), t->r.file.trace));
-	snprintf(text, sizeof(text), "%" PRIu64 "%s, %" PRIu64 " of them freed", info->samples, how,
-		 info->frees);
+	snprintf(text, sizeof(text), "%" PRIu64 "%s, %" PRIu64 " of them freed",
+		 trace_samples(info), how, trace_frees(info));
 	put_part(f, t->r.exact ? "Blocks" : "Samples", text);
 	if (info->dropped_samples) {
 		snprintf(text, sizeof(text), "%" PRIu64, info->dropped_samples);

@@ -4,6 +4,7 @@
 
 #include "answer/absent.h"
 #include "answer/json_parts.h"
+#include "answer/trace_facts.h"
 #include "answer/trace_names.h"
 
 static void put_process(struct json *j, const struct top *t)
@@ -19,8 +20,8 @@ static void put_process(struct json *j, const struct top *t)
 	json_integer(j, "time_ns", info->duration_ns);
 	json_text(j, "mode", t->r.exact ? "exact" : "sampled");
 	json_unsigned_or_null(j, "interval_bytes", !t->r.exact, info->interval_bytes);
-	json_unsigned(j, "samples", info->samples);
-	json_unsigned(j, "frees", info->frees);
+	json_unsigned(j, "samples", trace_samples(info));
+	json_unsigned(j, "frees", trace_frees(info));
 	json_unsigned(j, "dropped_samples", info->dropped_samples);
 }
 

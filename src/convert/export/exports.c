@@ -158,8 +158,8 @@ const char *export_event_name(const struct mayfly_event *event)
 
 const char *export_heap_name(uint32_t heap)
 {
-	static const char *const names[MAYFLY_HEAPS] = {"malloc",   "ocaml-minor", "ocaml-major",
-							"external", "pool",	   "pool-mapped"};
+	static const char *const names[MAYFLY_HEAPS] = {
+	    "malloc", "ocaml-minor", "ocaml-major", "external", "pool", "pool-mapped", "mmap"};
 
 	return names[heap < MAYFLY_HEAPS ? heap : 0];
 }

@@ -80,7 +80,8 @@ static int by_node(const void *a, const void *b)
 
 static int label_sums_add(struct adding *a, const struct mayfly_trace *trace)
 {
-	int error = query_at_peak(a->query) ? peak_find(trace, &a->peak) : 0;
+	int error =
+	    query_at_peak(a->query) ? peak_find(trace, query_of_mappings(a->query), &a->peak) : 0;
 
 	if (error)
 		return error;

@@ -318,6 +318,7 @@ static int memtrace_write_alloc(struct export *x, const struct mayfly_event *e, 
 	    [MAYFLY_HEAP_EXTERNAL] = MEMTRACE_EXTERNAL,
 	    [MAYFLY_HEAP_POOL] = MEMTRACE_EXTERNAL,
 	    [MAYFLY_HEAP_POOL_MAPPED] = MEMTRACE_EXTERNAL,
+	    [MAYFLY_HEAP_MAPPING] = MEMTRACE_EXTERNAL,
 	};
 	int64_t samples = is_wanted(x, e) ? count_samples(x, e) : 0, id;
 	int error;
@@ -384,7 +385,8 @@ static int export(struct export *x, const char *purpose, trace_sink *sink, void 
 /* `asked`, or the heaps that 0 stands for. */
 static uint32_t memtrace_heaps(const struct mayfly_info *info, uint32_t asked)
 {
-	const uint32_t all = (1u << MAYFLY_HEAPS) - 1 - (1u << MAYFLY_HEAP_POOL);
+	const uint32_t all =
+	    (1u << MAYFLY_HEAPS) - 1 - (1u << MAYFLY_HEAP_POOL | 1u << MAYFLY_HEAP_MAPPING);
 
 	if (asked)
 		return asked;

@@ -241,7 +241,7 @@ static int put_promotion(void *context, const struct mayfly_event *e)
 
 static void put_blocks(struct database *d)
 {
-	database_error(d, peak_find(d->trace, &d->peak));
+	database_error(d, peak_find(d->trace, false, &d->peak));
 	if (!d->error)
 		put_samples(d);
 	if (!d->error && d->info->ocaml_interval_bytes)

@@ -156,7 +156,8 @@ const char sqlite_views[] =
     /* Every function on each stack with blocks, from the leaf (0) to the root. */
     "CREATE VIEW stack_functions AS"
     " WITH RECURSIVE up(stack, depth, at) AS (SELECT stack, 0, stack FROM"
-    " (SELECT stack FROM samples WHERE counted UNION SELECT stack FROM intervals)"
+    " (SELECT stack FROM samples WHERE counted OR heap = 'mmap'"
+    "  UNION SELECT stack FROM intervals)"
     " UNION ALL SELECT up.stack, up.depth + 1, s.parent FROM up JOIN stacks AS s"
     "  ON s.stack = up.at WHERE s.parent > 0)"
     " SELECT up.stack, up.depth, y.symbol - f.first_symbol AS inline_depth, y.function, y.file,"

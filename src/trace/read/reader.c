@@ -146,8 +146,8 @@ static void read_contents(struct opening *o, uint32_t type, size_t at)
 		o->indexed = o->finished && read_index(o);
 		if (o->finished && !o->indexed)
 			opening_fail(o, MAYFLY_E_DAMAGED);
-	} else if (type == TRACE_POOLS) {
-		; /* for readers that do not know pools */
+	} else if (type == TRACE_POOLS || type == TRACE_MAPPED) {
+		; /* for readers that do not know these heaps */
 	} else if (type == TRACE_PROMOTIONS) {
 		promotions_check(c);
 	} else if (type == TRACE_COUNTERS) {

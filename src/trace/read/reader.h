@@ -202,10 +202,11 @@ static inline double trace_interval(const struct mayfly_trace *t, uint32_t flags
 	return mayfly_heap_is_ocaml(MAYFLY_FLAG_HEAP(flags)) ? interval * t->ocaml_scale : interval;
 }
 
-/* Whether a block counts in sums over all heaps. False: another block has the same memory. */
+/* Whether a block counts in sums over all heaps. False: another block has the same memory, or it is
+ * a mapping. */
 static inline bool trace_counts(const struct mayfly_trace *t, uint32_t heap, uint32_t node)
 {
-	if (heap == MAYFLY_HEAP_POOL)
+	if (heap == MAYFLY_HEAP_POOL || heap == MAYFLY_HEAP_MAPPING)
 		return false;
 	if (!t->pool || (heap != MAYFLY_HEAP_MALLOC && heap != MAYFLY_HEAP_EXTERNAL))
 		return true;
@@ -217,7 +218,8 @@ static inline bool trace_counts(const struct mayfly_trace *t, uint32_t heap, uin
  * does not say which heaps it has. */
 static inline bool trace_leaves_out(const struct mayfly_trace *t)
 {
-	return t->pool || !t->info.heaps || t->info.heaps >> MAYFLY_HEAP_POOL & 1;
+	return t->pool || !t->info.heaps ||
+	       t->info.heaps & (1u << MAYFLY_HEAP_POOL | 1u << MAYFLY_HEAP_MAPPING);
 }
 
 /* The state of the tables at a chunk, as events_read() needs it. */

@@ -33,6 +33,7 @@ static const struct {
     {TRACE_SUMS, "sums, made again"},
     {TRACE_INDEX, "index, made again"},
     {TRACE_POOLS, "nothing"},
+    {TRACE_MAPPED, "nothing"},
 };
 
 static const char *what_it_holds(uint32_t type)

@@ -409,6 +409,9 @@ static bool add_info(struct trace_merge *m, const struct mayfly_trace *trace)
 	all->dropped_frees += info->dropped_frees;
 	all->dropped_events += info->dropped_events;
 	all->missed_frees += info->missed_frees;
+	/* How much of it was there at once is not known: mapped_peak_bytes stays 0. */
+	all->mapped_bytes += info->mapped_bytes;
+	all->mapped_blocks += info->mapped_blocks;
 	all->nested_blocks += info->nested_blocks;
 	all->nested_bytes += info->nested_bytes;
 	/* A parent's figures include its children's, so a sum would count some twice. */

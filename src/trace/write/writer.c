@@ -77,7 +77,7 @@ struct trace_writer {
 	size_t promotions, promotion_room;
 	int64_t unit, now_ns; /* times are rounded down to units */
 	bool labelled;	      /* blocks of this chunk have labels */
-	bool pools_told;      /* the chunk that says that there are pools is written */
+	uint32_t heaps_told;  /* a bit each: the chunk that says that there are such is written */
 	struct track_writer tracks;
 	uint64_t track_events, groups; /* given to the sink */
 	uint64_t track_bytes;	       /* of what was given: track events and their tables */
@@ -96,7 +96,8 @@ struct trace_writer {
 	struct index_entry *index;
 	size_t chunks, chunk_room;
 	uint64_t allocs, frees;
-	uint32_t heaps; /* MAYFLY_HEAP_... of the blocks, a bit each */
+	uint64_t mapped, unmapped, mapped_before; /* of them, in MAYFLY_HEAP_MAPPING; inherited */
+	uint32_t heaps;				  /* MAYFLY_HEAP_... of the blocks, a bit each */
 	bool thinned;
 };
 
@@ -226,6 +227,9 @@ static void write_info_chunk(struct trace_writer *w)
 	if (!info.interval_bytes)
 		info.interval_bytes = (uint64_t)1 << w->options.interval_log2;
 	info.heaps = w->heaps;
+	info.mapped_samples = w->mapped;
+	info.mapped_frees = w->unmapped;
+	info.mapped_inherited = w->mapped_before;
 	info.thinned |= w->thinned;
 	info_write(w->r, &info, &w->info, &fields);
 	w->out.failed |= fields.failed;
@@ -427,17 +431,16 @@ static void write_measured_chunks(struct trace_writer *w)
 	}
 }
 
-/* A reader that does not know pools would add their blocks to malloc's. This chunk makes it refuse
- * the trace. */
-static void tell_pools(struct trace_writer *w)
+/* A reader that does not know these heaps would add their blocks to malloc's. Such a chunk makes it
+ * refuse the trace. */
+static void tell_heaps(struct trace_writer *w, uint32_t heaps, uint32_t chunk)
 {
-	const uint32_t pools = 1u << MAYFLY_HEAP_POOL | 1u << MAYFLY_HEAP_POOL_MAPPED;
 	struct bytes empty = {0};
 
-	if (w->pools_told || !(w->heaps & pools))
+	if (w->heaps_told & heaps || !(w->heaps & heaps))
 		return;
-	chunk_write(w->columns, &w->out, TRACE_POOLS, &empty, NULL, 0);
-	w->pools_told = true;
+	chunk_write(w->columns, &w->out, chunk, &empty, NULL, 0);
+	w->heaps_told |= heaps;
 }
 
 /* Writes the new rows of all tables. */
@@ -457,7 +460,8 @@ static int write_tables(struct trace_writer *w, bool last)
 	columns = last && for_names ? column_writer_new(for_names) : w->columns;
 	if (error || !columns)
 		return writer_fail(w, error ? error : MAYFLY_E_MEMORY);
-	tell_pools(w);
+	tell_heaps(w, 1u << MAYFLY_HEAP_POOL | 1u << MAYFLY_HEAP_POOL_MAPPED, TRACE_POOLS);
+	tell_heaps(w, 1u << MAYFLY_HEAP_MAPPING, TRACE_MAPPED);
 	tables_write(&w->tables, columns, &w->out, last);
 	if (columns != w->columns)
 		column_writer_free(columns);
@@ -618,6 +622,10 @@ int trace_writer_alloc(struct trace_writer *w, int64_t time_ns, const struct tra
 		return 0;
 	w->allocs++;
 	w->inherited += (block->flags & MAYFLY_FLAG_INHERITED) != 0;
+	if (MAYFLY_FLAG_HEAP(block->flags) == MAYFLY_HEAP_MAPPING) {
+		w->mapped++;
+		w->mapped_before += (block->flags & MAYFLY_FLAG_INHERITED) != 0;
+	}
 	w->thinned |= (block->flags & MAYFLY_FLAG_THINNED) != 0;
 	if (w->options.snapshot_ns)
 		return add_to_snapshot(w, node, block->size, false, block->flags);
@@ -659,6 +667,7 @@ int trace_writer_free(struct trace_writer *w, int64_t time_ns, uint64_t serial,
 	if (w->options.snapshot_ns && sums_leave_out(block->flags))
 		return 0;
 	w->frees++;
+	w->unmapped += MAYFLY_FLAG_HEAP(block->flags) == MAYFLY_HEAP_MAPPING;
 	if (w->options.snapshot_ns)
 		return add_to_snapshot(w, node, block->size, true, flags);
 	assert(b->allocs <= b->events && b->events < TRACE_CHUNK_EVENTS);

@@ -77,7 +77,7 @@ export const filterKinds: FilterKind[] = [
 	{ option: "heap", title: "Heap", words: "in heap", list: false,
 		hint: "one or several, separated by commas", show: (value) => value.replaceAll(",", " or "),
 		suggest: () => ["malloc", "ocaml", "ocaml-minor", "ocaml-major", "external", "pool",
-			"pool-mapped", "all"] },
+			"pool-mapped", "mmap", "all"] },
 	{ option: "min-size", title: "Size, at least", words: "size at least", list: false, hint: size,
 		show: sizeText },
 	{ option: "max-size", title: "Size, at most", words: "size at most",
