@@ -303,7 +303,7 @@ def tables_of_the_sampler():
         trace = here / "t.mayfly"
         same(record([program(), "promotions", "50000"], trace, "-x").code, 0, "exit status")
         for metric in "peak", "leaked", "allocated":
-            found = report(trace, "--metric", metric, "--focus", "^caml_memprof_", "--all-frames")
+            found = report(trace, "--metric", metric, "--focus", "^caml_memprof_", "--frames=all")
             same(found["total"]["bytes"]["estimate"], 0, metric)
         moments = report(trace, "--rss")["moments"]
         check(moments[-1]["blocks"]["ocaml_sampler"] > 0, moments[-1]["blocks"])
