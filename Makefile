@@ -37,6 +37,7 @@ test: test-tools
 	@tests/run $(BUILD)
 
 test-long: test-tools
+	@tests/newest_clickhouse/install
 	@tests/run --suite long $(BUILD)
 
 # What the tests use, installed and built.
@@ -79,7 +80,8 @@ deb:
 # Another version would format some things otherwise.
 FORMAT_VERSION = 14
 format:
-	clang-format-$(FORMAT_VERSION) -i $$(find include src ocaml python tests bench examples -name '*.[ch]')
+	clang-format-$(FORMAT_VERSION) -i $$(find include src ocaml python tests bench examples \
+		-name node_modules -prune -o -name '*.[ch]' -print)
 
 clean:
 	rm -rf $(BUILD) $(BUILD_INSTALL) $(BUILD)-asan $(BUILD)-fuzz $(BUILD)-plain $(BUILD)-tsan \

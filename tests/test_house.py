@@ -439,7 +439,8 @@ def clang_compiles_without_warnings():
 
 def sources():
     for folder in ("include", "src", "ocaml", "python", "tests", "bench", "examples"):
-        for path, _, names in os.walk(os.path.join(SOURCE, folder)):
+        for path, folders, names in os.walk(os.path.join(SOURCE, folder)):
+            folders[:] = [name for name in folders if name != "node_modules"]
             for name in sorted(names):
                 if name.endswith((".c", ".h", ".cc")):
                     yield os.path.join(path, name)
