@@ -205,7 +205,10 @@ def beside_the_total():
              by_heap["malloc"] + 13 * MIB, "all heaps")
         for command in ("report", "info"):
             text = re.sub(r"\s+", " ", mayfly(command, here / "t.mayfly").text)
-            check("Mapped and 13.0 MiB in 5 mappings of its own at the end" in text, command, text)
+            check("Mapped 13.0 MiB in 5 mappings of the program's own at the end, not in these" in text, command, text)
+        text = re.sub(r"\s+", " ", mayfly("report", here / "t.mayfly").text)
+        check("Mappings of the program's own took up to 15.0 MiB beside the heap (--heap mmap)." in text, text)
+        check("beside the heap" not in mayfly("report", "--heap", "mmap", here / "t.mayfly").text, "when asked for")
 
 
 @case

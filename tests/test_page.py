@@ -294,7 +294,7 @@ def terminal():
 # ---- caveats ----
 
 CAVEATS = ["Stopped", "Spool", "Incomplete", "Dropped", "Thinned", "Inherited", "Truncated", "Not counted", "Unknown", "Picture",
-           "Missed", "Note", "Hint", "Pools", "Counted"]
+           "Missed", "Note", "Hint", "Pools", "Counted", "Mapped"]
 
 
 def fields(text, titles):

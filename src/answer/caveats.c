@@ -202,7 +202,8 @@ static void say_mapped(char *buffer, size_t size, const struct mayfly_trace *tra
 
 	if (info->mapped_blocks)
 		text_format(buffer, size,
-			    "and %s in %" PRIu64 " mappings of its own at the end (--heap mmap)",
+			    "%s in %" PRIu64 " mappings of the program's own at the end, not in "
+			    "these figures: --heap mmap shows them",
 			    text_bytes(bytes, sizeof(bytes), (double)info->mapped_bytes),
 			    info->mapped_blocks);
 }

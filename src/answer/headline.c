@@ -255,21 +255,18 @@ static void append_caller(char *buffer, size_t size, const struct found *f)
 	append_function(buffer, size, place_function(name, sizeof(name), f->caller));
 }
 
-char *headline_text(char *buffer, size_t size, bool utf8, const struct caller_question *question,
-		    const struct headline_answers *answers)
+static void append_answer(char *buffer, size_t size, bool utf8,
+			  const struct caller_question *question,
+			  const struct headline_answers *answers)
 {
 	const struct mayfly_estimate *whole = &answers->functions->total;
 	const struct mayfly_row *row = largest_row(question->query, answers->functions), *outer;
 	char name[UNKNOWN_FUNCTION], bytes[FIGURE_TEXT];
 	struct found f;
 
-	if (*trace_lost_text(buffer, size, mayfly_trace_info(question->trace))) {
-		text_append(buffer, size, ": the figures are not the program's.");
-		return buffer;
-	}
 	if (!row || !(whole->bytes.estimate > 0) || !(row->self.bytes.estimate > 0) ||
 	    figure_confidence(&whole->bytes, whole->samples) < FIGURE_RANGE)
-		return buffer;
+		return;
 	f = find_on_stacks(question, answers->stacks, row);
 	text_append(buffer, size, "%s", moment_text(question->query));
 	append_share(buffer, size, utf8, &row->self, whole);
@@ -289,5 +286,32 @@ char *headline_text(char *buffer, size_t size, bool utf8, const struct caller_qu
 		text_append(buffer, size, " and all that it calls");
 	}
 	text_append(buffer, size, ".");
+}
+
+/* If the figures leave out more than they have. */
+static void append_mapped(char *buffer, size_t size, const struct caller_question *question,
+			  double whole)
+{
+	const struct mayfly_query *q = question->query;
+	uint64_t mapped = mayfly_trace_info(question->trace)->mapped_peak_bytes;
+	char bytes[FIGURE_TEXT];
+
+	if (q->heaps || !(q->metric == MAYFLY_PEAK || q->metric == MAYFLY_LIVE) ||
+	    !((double)mapped > whole))
+		return;
+	text_append(buffer, size,
+		    "%sMappings of the program's own took up to %s beside the heap (--heap mmap).",
+		    *buffer ? " " : "", text_bytes(bytes, sizeof(bytes), (double)mapped));
+}
+
+char *headline_text(char *buffer, size_t size, bool utf8, const struct caller_question *question,
+		    const struct headline_answers *answers)
+{
+	if (*trace_lost_text(buffer, size, mayfly_trace_info(question->trace))) {
+		text_append(buffer, size, ": the figures are not the program's.");
+		return buffer;
+	}
+	append_answer(buffer, size, utf8, question, answers);
+	append_mapped(buffer, size, question, answers->functions->total.bytes.estimate);
 	return buffer;
 }

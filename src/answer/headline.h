@@ -5,6 +5,8 @@
  *
  *	At the peak, 61 % (±3) of 812 MiB was allocated in Cache::find (cache.cc:88), called by
  *	handle_request.
+ *
+ * A second one tells of mappings of the program's own, if they were more than that.
  */
 #ifndef MAYFLY_HEADLINE_H
 #define MAYFLY_HEADLINE_H
