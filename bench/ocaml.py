@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """OCaml's heap: what the agent costs an unmodified program at several rates, the start-up apart, and the bytes that
-a sampled block takes in the trace, beside Memtrace's coding of the same events."""
+a sampled block takes in the trace, beside Memtrace's coding of the same events; and what it costs to record every
+block."""
 
 import json
 import os
@@ -32,7 +33,7 @@ def compile_program(name, work):
 
 # OCaml's own sampling, with callbacks that do nothing: what every profiler of OCaml pays for a sample.
 NULL_TRACKER = """let () = match Sys.getenv_opt "RATE" with
-  | Some rate -> Gc.Memprof.start ~sampling_rate:(float_of_string rate) ~callstack_size:400 Gc.Memprof.null_tracker
+  | Some rate -> Gc.Memprof.start ~sampling_rate:(float_of_string rate) Gc.Memprof.null_tracker
   | None -> ()
 """
 SAMPLE_RATE = "1e-2"
@@ -76,6 +77,13 @@ def programs(work, quick):
         ("ocamlopt", "ocamlopt.opt -c of a large file",
          lambda: [shutil.which("ocamlopt.opt"), "-c", large_source(work, 300 if quick else 2000)]),
     ]
+
+
+def small_programs(work):
+    """Some million blocks each, of which all are recorded."""
+    return [("deep", lambda: [compile_program("ocaml_deep", work), "1"]),
+            ("shallow", lambda: [compile_program("ocaml_shallow", work), "2"]),
+            ("ocamlopt", lambda: [shutil.which("ocamlopt.opt"), "-c", large_source(work, 100)])]
 
 
 def spawn(tools, command, env, work):
@@ -166,6 +174,24 @@ def measure_sample(tools, name, argument, rounds, work, progress):
                                    for which in runs if which != "native"}}
 
 
+def measure_exact(tools, name, command, rounds, work, progress):
+    """CPU seconds of `mayfly record -x`, the recorder's and the program's, and of the program alone."""
+    trace = os.path.join(work, "x.mayfly")
+    recording = [tools.mayfly, "record", "--quiet", "--force", "-x", "-o", trace, "--"] + command
+    ways = {"native": command, "exact": recording, "C alone": recording[:3] + ["--ocaml=off"] + recording[3:]}
+    runs = {way: [] for way in ways}
+    for number in range(rounds):
+        for way in measure.rotated(list(ways), number):
+            progress("%s: every block, %s, round %d of %d" % (name, way, number + 1, rounds))
+            run = spawn(tools, ways[way], {}, work)
+            if run["status"]:
+                raise RuntimeError("%s: status %d: %s" % (way, run["status"], run["complaint"]))
+            runs[way].append(run["cpu_s"])
+            if way == "exact":
+                blocks = json.loads(said([tools.mayfly, "info", "--json", trace], work))["samples"]
+    return {"name": name, "blocks": blocks, "runs": runs}
+
+
 def measure_start(tools, rounds, work, progress):
     command = [compile_program("ocaml_nothing", work)]
     result = {"runs": measure_cost(tools, "nothing", command, rounds, work, progress, STARTS)}
@@ -198,6 +224,7 @@ def measure_all(tools, rounds, quick, work, progress):
                 entry["sample"] = measure_sample(tools, "ocaml_" + name, command[1], rounds, work, progress)
         except RuntimeError as error:
             entry["failed"] = str(error)
+    results["exact"] = [measure_exact(tools, name, make(), rounds, work, progress) for name, make in small_programs(work)]
     return results
 
 
@@ -286,8 +313,20 @@ def sample_table(data, table, spread):
             for p in data["programs"] if p.get("sample")]
     return ["### CPU for each sample, in microseconds", "",
             "At %s, above the program alone. *null tracker*: the program's own `Gc.Memprof` with callbacks that do nothing, "
-            "which every profiler of OCaml pays; it and mayfly take at most 400 frames of a stack, Memtrace all." % SAMPLE_RATE, ""] + \
+            "which every profiler of OCaml pays; all three take whole stacks." % SAMPLE_RATE, ""] + \
         table(["", "samples", "null tracker", "Memtrace", "mayfly, in the process", "to the null tracker"], rows) if rows else []
+
+
+def exact_table(data, table, spread):
+    rows = []
+    for p in data.get("exact", []):
+        runs = p["runs"]
+        rows.append([p["name"], "%d" % p["blocks"], "%.2f" % measure.median(runs["native"]),
+                     *(spread([a / b for a, b in zip(runs[way], runs["native"])], "%.1f") for way in ("C alone", "exact")),
+                     spread([1e6 * (a - b) / p["blocks"] for a, b in zip(runs["exact"], runs["native"])], "%.2f")])
+    return ["### Every block (`record -x`)", "", "CPU time, the recorder's in it, to that of the program alone; then "
+            "the microseconds for each block.", ""] + table(
+                ["", "blocks", "alone, s", "`--ocaml=off`", "C and OCaml", "us a block"], rows) if rows else []
 
 
 def render(part, heading, table, spread, quiet):
@@ -312,7 +351,7 @@ def render(part, heading, table, spread, quiet):
     lines += ["### Bytes in the file for each sampled block", "",
               "`mayfly record`, all included; the same blocks as a Memtrace file"
               " (`mayfly export --to memtrace`); how many OCaml blocks.", ""]
-    return lines + size_table(data, table) + sample_table(data, table, spread)
+    return lines + size_table(data, table) + sample_table(data, table, spread) + exact_table(data, table, spread)
 
 
 def start_rows(data):

@@ -461,7 +461,7 @@ def not_executable():
 @cases([[], ["--no-such-option", "true"], ["-i", "0", "true"], ["-i", "x", "true"], ["-i", "2T", "true"],
         ["--sampler", "x", "true"], ["-x", "--sampler", "poisson", "true"],
         ["--snapshots", "1", "--sampler", "stratified", "true"], ["--ocaml", "1e-5", "true"],
-        ["--ocaml", "off", "true"], ["-o"], ["-o", "", "true"], ["--ocaml=0", "true"], ["--ocaml=2", "true"], ["--ocaml=x", "true"], ["-x", "--ocaml", "true"],
+        ["--ocaml", "off", "true"], ["-o"], ["-o", "", "true"], ["--ocaml=0", "true"], ["--ocaml=2", "true"], ["--ocaml=x", "true"], ["-x", "--ocaml=1e-4", "true"],
         ["-x", "-i", "64", "true"], ["--overhead", "1", "-x", "true"], ["--overhead", "1", "-i", "1", "true"],
         ["--overhead", "0", "true"], ["--overhead", "60", "true"], ["--overhead", "-1", "true"], ["--overhead", "x", "true"],
         ["--snapshots", "0", "true"], ["--snapshots", "-1", "true"], ["--snapshots", "1", "-i", "64K", "true"],
