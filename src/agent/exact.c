@@ -222,6 +222,7 @@ static INLINE bool record_alloc(void *block, size_t size, const struct walk_star
 	}
 	ticks = read_clock(w, block);
 	put_alloc(w, ticks, block, size, flags);
+	w->newest_block = (uintptr_t)block;
 	count_block(w, 1);
 	if (UNLIKELY(w->walk.truncated))
 		atomic_fetch_add_explicit(&spool_header->truncated_stacks, 1, memory_order_relaxed);

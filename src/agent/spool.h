@@ -23,12 +23,13 @@ struct writer {
 	struct spool_packet *packet; /* NULL: none, and at == end */
 	uint8_t *at, *end;	     /* in the packet's body */
 	uint64_t last_ticks, last_id, clock_ticks;
-	uint64_t last_address; /* SPOOL_TURN()ed */
-	uint64_t newest_ticks; /* exact: of its last record, since there are threads */
-	int64_t new_blocks;    /* exact: allocated less released, not told to allocator.h yet */
-	uint32_t depth;	       /* frames of the packet's current stack */
-	bool stack_known;      /* the packet's stack is the walk's latest capture */
-	bool ocaml_known;      /* the packet's stack is the latest one in ocaml_stack */
+	uint64_t last_address;	/* SPOOL_TURN()ed */
+	uint64_t newest_ticks;	/* exact: of its last record, since there are threads */
+	uintptr_t newest_block; /* exact: of its last ALLOC, whatever records came after it */
+	int64_t new_blocks;	/* exact: allocated less released, not told to allocator.h yet */
+	uint32_t depth;		/* frames of the packet's current stack */
+	bool stack_known;	/* the packet's stack is the walk's latest capture */
+	bool ocaml_known;	/* the packet's stack is the latest one in ocaml_stack */
 	uint32_t interval_log2;
 	uint32_t lost_samples, lost_frees, lost_events; /* dropped since the last record */
 	uint32_t control_generation, control_interval;	/* at its last event */

@@ -56,14 +56,17 @@ static inline void *key_of(const void *block)
 	return (void *)((uintptr_t)block | SPOOL_ADDRESS_POOL_MAPPED);
 }
 
-/* Exact mode: the block that the hook of malloc has recorded last. */
+/*
+ * Exact mode: the block that the hook of malloc has recorded last. Not the address of the writer's last
+ * record: behind the ALLOC there may be that of a free which a signal handler made, or a look at the
+ * allocator, with which another packet begins.
+ */
 static bool is_recorded(const void *block)
 {
 	const struct writer *w = self.writer;
-	uint64_t address = (uintptr_t)block;
 
 	for (uint32_t k = 0; w && k <= DEBUG_MOST; k++)
-		if (w->last_address == SPOOL_TURN(address - k * DEBUG_BYTES))
+		if (w->newest_block == (uintptr_t)block - k * DEBUG_BYTES)
 			return true;
 	return false;
 }
