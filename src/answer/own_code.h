@@ -34,9 +34,8 @@ struct own_code {
 	const char *interpreter; /* path of the module that has the interpreter; "": not known */
 	struct run_packages run; /* what the command line runs */
 	uint64_t from_own[OWN_CALLED_WORDS]; /* bits: code without a file that own code calls */
-	bool
-	    all_interpreted; /* own_code_fold() folds what is not of the interpreted language, if there is one */
-	bool folded; /* own_code_fold() folded a frame of a library or runtime */
+	bool all_interpreted; /* own_code_fold() folds all but the interpreted language */
+	bool folded;	      /* own_code_fold() folded a frame of a library or runtime */
 };
 
 /* file, module: "" when unknown. */
