@@ -219,7 +219,9 @@ def whole_stacks():
         depths[1] -= 4 * WORD # the closure of `count`
         other = {depth: size for depth, size in depths.items() if size != 3 * WORD}
         same((sorted(depths), other), (list(range(1, n + 1)), {}), "cells by depth")
-        same((info(here / "t.mayfly")["truncated_stacks"], note_of(here / "t.mayfly")), (0, ""), "cut")
+        # A sample of malloc in a thread that has no root is no matter of OCaml's.
+        cut = [path for path, _, _ in stacks(here / "t.mayfly") if path[0] == "[stack cut]"]
+        same((cut, note_of(here / "t.mayfly")), ([], ""), "cut")
 
 
 @case
@@ -229,7 +231,8 @@ def limited_stacks():
         facts = info(here / "t.mayfly")
         check(facts["truncated_stacks"] > 0 and facts["ocaml_rate"] == 0.01, facts)
         check("ocaml_frames=100" in facts["note"], facts["note"])
-        same(max(len(path) for path, _, _ in stacks(here / "t.mayfly")), 101, "frames and a mark")
+        longest = max((path for path, _, _ in stacks(here / "t.mayfly")), key=len)
+        same((longest[0], len(longest)), ("[stack cut]", 101), "a mark and frames")
         for wrong in "frames=0", "frames=1048577", "frames=x", "frames=":
             refused = run([MAYFLY, "record", "--ocaml=" + wrong, program(), "lists", "1"])
             same(refused.code, 125, wrong)
