@@ -144,15 +144,33 @@ def leaks_in_two_parts():
         same(run([MAYFLY, "leaks", "--exit-code", "7", "--ignore", "lose", trace]).code, 0, "all else is held")
 
 
-@case
-def a_killed_recorder_has_written_the_picture():
+@cases(["--exact", "-i64"])
+def a_killed_recorder_has_written_the_picture(option):
     need_attach()
     with Folder() as here:
-        with recorded(here, "--exact", ends=False) as (recorder, pid, truth):
+        with recorded(here, option, ends=False) as (recorder, pid, truth):
             take_picture(pid)
             recorder.kill()
             os.kill(pid, signal.SIGKILL)
-        check_exact(by_holder(here / "t.mayfly.spool"), truth)
+        if option == "--exact":
+            check_exact(by_holder(here / "t.mayfly.spool"), truth)
+        else:
+            check(("g_sessions", "") in by_holder(here / "t.mayfly.spool"), "no picture")
+
+
+@cases(["-x", "-i64"])
+def a_killed_recorder_has_the_picture_of_few_blocks(option):
+    """No packet of the spool was given back then, so that the spool has all but the picture."""
+    need_attach()
+    with Folder() as here:
+        with subprocess.Popen([MAYFLY, "record", "-q", option, "-o", here / "t.mayfly", "--", "sleep", "1000"],
+                              env=environment()) as recorder:
+            wait_until(lambda: list(descendants(recorder.pid)), "no program")
+            pid = next(descendants(recorder.pid))
+            wait_until(lambda: run([MAYFLY, "ctl", str(pid), "heap"]).code == 0, "no picture")
+            recorder.kill()
+            os.kill(pid, signal.SIGKILL)
+        check(by_holder(here / "t.mayfly.spool"), "no picture")
 
 
 @case

@@ -24,6 +24,7 @@
 #define MAYFLY_SPOOL_FORMAT_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #define SPOOL_MAGIC	   "MAYFLYSP" /* 8 bytes, no terminating zero in the file */
@@ -421,6 +422,13 @@ static inline uint32_t spool_release_flags(uint8_t tag)
 #define SPOOL_ALLOC_PUSH_SHIFT	6
 #define SPOOL_ALLOC_FLAGS_SHIFT 12
 
+/* Whether the part that the recorder makes has what the spool has not: packets that were given back, or a
+ * picture of the heap. */
+static inline bool spool_has_part(const struct spool_header *h)
+{
+	return atomic_load(&h->consumed_packets) || atomic_load(&h->heaps_done);
+}
+
 static inline uint32_t spool_alloc_word(uint32_t pop, uint32_t push, uint32_t flags)
 {
 	return (pop < SPOOL_ALLOC_MORE ? pop : SPOOL_ALLOC_MORE) |
@@ -475,6 +483,9 @@ enum spool_heap {
  * frames, then an ELIDED mark, and its leaf-most frames. */
 #define SPOOL_OCAML_FRAMES (SPOOL_MAX_FRAMES - 2)
 #define SPOOL_OCAML_ROOT   512u
+/* The most that the runtime is asked for: so many that stacks are whole, and not more, as a runtime without
+ * a limit goes on for seconds. */
+#define SPOOL_OCAML_ASKED  (1u << 20)
 #define SPOOL_OCAML_PLACES 32u /* of one frame */
 /* Frames of a runtime that uses mayfly/memprof.h have numbers from here on in place of addresses; the
  * upper 32 bits are these. Above all addresses of programs. */

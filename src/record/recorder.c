@@ -227,7 +227,7 @@ static bool fail(struct recorder *r, int error)
 
 bool recorder_has_part(const struct recorder *r)
 {
-	return r->part && r->watch.header && atomic_load(&r->watch.header->consumed_packets);
+	return r->part && r->watch.header && spool_has_part(r->watch.header);
 }
 
 bool recorder_is_lost(const struct recorder *r)

@@ -30,7 +30,7 @@ bool map_whole_file(const char *path, struct mapped_file *map)
 	return map->data != MAP_FAILED;
 }
 
-/* FILE.part of FILE.spool, when packets of the spool are in it. NULL: there is none. */
+/* FILE.part of FILE.spool. NULL: there is none, or the spool has all of it. */
 static char *part_of(const void *spool, size_t size, const char *path)
 {
 	struct spool_header h;
@@ -38,7 +38,7 @@ static char *part_of(const void *spool, size_t size, const char *path)
 	if (size < sizeof(h) || !path)
 		return NULL;
 	memcpy(&h, spool, sizeof(h));
-	return atomic_load(&h.consumed_packets) ? spool_part_name(path) : NULL;
+	return spool_has_part(&h) ? spool_part_name(path) : NULL;
 }
 
 /* Opens as much of the part as FILE.keys goes on from. 0, MAYFLY_E_MEMORY, or another error: it does
