@@ -112,30 +112,27 @@ class Newest(Server):
 
 
 @contextlib.contextmanager
+def started(kind):
+    with Folder() as here:
+        one = kind(here)
+        try:
+            one.start()
+            yield one
+        finally:
+            one.stop()
+
+
 def newest():
     need("node")
     if not os.path.exists(os.path.join(NEWEST, "node_modules", "chdb")):
         raise Skip("the package chdb is not installed (tests/newest_clickhouse/install)")
-    with Folder() as here:
-        one = Newest(here)
-        try:
-            one.start()
-            yield one
-        finally:
-            one.stop()
+    return started(Newest)
 
 
-@contextlib.contextmanager
 def server():
     if not shutil.which("clickhouse-server"):
         raise Skip("clickhouse-server is not installed")
-    with Folder() as here:
-        one = Server(here)
-        try:
-            one.start()
-            yield one
-        finally:
-            one.stop()
+    return started(Server)
 
 
 def on_each_server(function):

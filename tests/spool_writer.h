@@ -551,16 +551,22 @@ static inline void spool_writer_fork(struct spool_writer *w, int64_t ns)
 
 /* ---- others ---- */
 
+static inline void record_end(struct spool_writer *w, struct spool_record *r, uint8_t tag,
+			      uint8_t flags, int64_t ns, uint64_t id)
+{
+	r->used = 0;
+	spool_writer_room(w, 50, ns);
+	record_fixed(r, tag, 1);
+	record_fixed(r, flags, 1);
+	record_time(w, r, ns);
+	record_id(w, r, id);
+}
+
 static inline void spool_writer_free(struct spool_writer *w, int64_t ns, uint64_t id, uint8_t flags)
 {
 	struct spool_record r;
 
-	r.used = 0;
-	spool_writer_room(w, 40, ns);
-	record_fixed(&r, SPOOL_FREE, 1);
-	record_fixed(&r, flags, 1);
-	record_time(w, &r, ns);
-	record_id(w, &r, id);
+	record_end(w, &r, SPOOL_FREE, flags, ns, id);
 	spool_writer_put(w, &r);
 }
 
@@ -569,12 +575,7 @@ static inline void spool_writer_shrink(struct spool_writer *w, int64_t ns, uint6
 {
 	struct spool_record r;
 
-	r.used = 0;
-	spool_writer_room(w, 50, ns);
-	record_fixed(&r, SPOOL_SHRINK, 1);
-	record_fixed(&r, flags, 1);
-	record_time(w, &r, ns);
-	record_id(w, &r, id);
+	record_end(w, &r, SPOOL_SHRINK, flags, ns, id);
 	record_u(&r, bytes);
 	spool_writer_put(w, &r);
 }

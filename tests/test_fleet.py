@@ -927,6 +927,41 @@ def old_windows_are_joined(what):
         same(int(s.ask("SELECT count() FROM fleet.windows")), len(fleet))
 
 
+class Between(http.server.BaseHTTPRequestHandler):
+    """Between mayfly and a server: change(path, body) returns the path that is asked in place of one."""
+    protocol_version = "HTTP/1.1"
+    port = change = None
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        connection = http.client.HTTPConnection("127.0.0.1", self.port)
+        connection.request("POST", self.change(self.path, body), body,
+                           {name: value for name, value in self.headers.items() if name[0] in "CX"})
+        answer = connection.getresponse()
+        text = answer.read()
+        self.send_response(answer.status)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *_):
+        pass
+
+
+@contextlib.contextmanager
+def between(s, change):
+    """The address of such a one."""
+    handler = type("BetweenThem", (Between,), {"port": s.http, "change": staticmethod(change)})
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as proxy:
+        thread = threading.Thread(target=proxy.serve_forever)
+        thread.start()
+        try:
+            yield "clickhouse://127.0.0.1:%d/fleet" % proxy.server_port
+        finally:
+            proxy.shutdown()
+            thread.join()
+
+
 @on_each_server
 def windows_are_joined_while_it_is_asked(server):
     """A question is many requests: it begins again when windows that it is about do not count any more."""
@@ -935,42 +970,22 @@ def windows_are_joined_while_it_is_asked(server):
         put_fleet(s, random_fleet(random.Random(6)), True, 1 << 40)
         lengths = ["30s", "1m", "1h"]
 
-        class Between(http.server.BaseHTTPRequestHandler):
-            def do_POST(self):
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                if "allocated_bytes_variance" in self.path and lengths:
-                    rolled(s, "--older", "1d", "--to", lengths.pop(0))
-                request = urllib.request.Request("http://127.0.0.1:%d%s" % (s.http, self.path), body)
-                if self.headers["Content-Type"]:
-                    request.add_header("Content-Type", self.headers["Content-Type"])
-                with urllib.request.urlopen(request) as answer:
-                    text = answer.read()
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(text)))
-                self.end_headers()
-                self.wfile.write(text)
-
-            def log_message(self, *_):
-                pass
+        def join_meanwhile(path, _):
+            if "allocated_bytes_variance" in path and lengths:
+                rolled(s, "--older", "1d", "--to", lengths.pop(0))
+            return path
         before = whole_of(s.url())
-        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Between) as between:
-            thread = threading.Thread(target=between.serve_forever)
-            thread.start()
-            try:
-                address = "clickhouse://127.0.0.1:%d/fleet" % between.server_port
-                windows_then = windows(s)
-                check("joined or removed" in fails("report", address), "joined each time")
-                check(windows(s) < windows_then and not lengths, "nothing was joined")
-                same(whole_of(address), before)
-                s.ask("DROP DATABASE fleet")
-                good("fleet", "init", "-q", s.url())
-                put_fleet(s, random_fleet(random.Random(6)), True, 1 << 40)
-                lengths.append("1m")
-                same(whole_of(address), before)
-                check(not lengths, "joined once")
-            finally:
-                between.shutdown()
-                thread.join()
+        with between(s, join_meanwhile) as address:
+            windows_then = windows(s)
+            check("joined or removed" in fails("report", address), "joined each time")
+            check(windows(s) < windows_then and not lengths, "nothing was joined")
+            same(whole_of(address), before)
+            s.ask("DROP DATABASE fleet")
+            good("fleet", "init", "-q", s.url())
+            put_fleet(s, random_fleet(random.Random(6)), True, 1 << 40)
+            lengths.append("1m")
+            same(whole_of(address), before)
+            check(not lengths, "joined once")
 
 
 @on_each_server
@@ -1009,47 +1024,23 @@ def windows_are_joined_while_they_come(options):
             same(run([MAYFLY, "fleet", *wrong], env=environment()).code, 2, wrong)
 
 
-class Loses(http.server.BaseHTTPRequestHandler):
-    """Between mayfly and a server whose joins lose rows in statements with a word, as ANY INNER JOIN does since
-    ClickHouse 20.1: all but one of the rows that would be joined."""
-    word = port = None
-
-    def do_POST(self):
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        path, plan = self.path, urllib.parse.quote("(SELECT * FROM plan)", "")
-        if self.word in urllib.parse.unquote(path):
-            check(plan in path, path)
-            path = path.replace(plan, urllib.parse.quote("(SELECT * FROM plan WHERE is_first = 1)", ""))
-        request = urllib.request.Request("http://127.0.0.1:%d%s" % (self.port, path), body)
-        if self.headers["Content-Type"]:
-            request.add_header("Content-Type", self.headers["Content-Type"])
-        with urllib.request.urlopen(request) as answer:
-            text = answer.read()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
-
-    def log_message(self, *_):
-        pass
-
-
 @cases(["INSERT INTO fleet.samples", "AS after UNION ALL"])
 def joins_that_lose_rows(word):
-    """A rollup says so, and replaces and deletes nothing."""
+    """A rollup says so, and replaces and deletes nothing. Joins lose rows in statements with that word, as ANY INNER
+    JOIN does since ClickHouse 20.1: all but one of the rows that would be joined."""
+    plan, less = (urllib.parse.quote("(SELECT * FROM plan%s)" % where, "") for where in ("", " WHERE is_first = 1"))
+
+    def lose(path, _):
+        if word not in urllib.parse.unquote(path):
+            return path
+        check(plan in path, path)
+        return path.replace(plan, less)
+
     with fleet_of("one server") as (s,):
         put_fleet(s, random_fleet(random.Random(6)), False, 1 << 40)
         before, rows = rolled_state(s), s.ask("SELECT * FROM fleet.windows ORDER BY push")
-        handler = type("LosesThere", (Loses,), {"word": word, "port": s.http})
-        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as between:
-            thread = threading.Thread(target=between.serve_forever)
-            thread.start()
-            try:
-                said = fails("fleet", "rollup", "--older", "1d", "--to", "1d", "clickhouse://127.0.0.1:%d/fleet" %
-                             between.server_port)
-            finally:
-                between.shutdown()
-                thread.join()
+        with between(s, lose) as address:
+            said = fails("fleet", "rollup", "--older", "1d", "--to", "1d", address)
         check("other sums" in said, said)
         same(s.ask("SELECT * FROM fleet.windows ORDER BY push"), rows)
         same(rolled_state(s), before)
@@ -1057,50 +1048,29 @@ def joins_that_lose_rows(word):
         same(rolled_state(s), before)
 
 
-class Held(http.server.BaseHTTPRequestHandler):
-    """Between mayfly and a server: the first statement with a word waits until it is let go."""
-    protocol_version = "HTTP/1.1"
-    word = port = waits = go = None
-
-    def do_POST(self):
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        if self.word in urllib.parse.unquote(self.path) + body.decode("latin-1") and not self.waits.is_set():
-            self.waits.set()
-            self.go.wait()
-        connection = http.client.HTTPConnection("127.0.0.1", self.port)
-        connection.request("POST", self.path, body, {name: value for name, value in self.headers.items() if name[0] in "CX"})
-        answer = connection.getresponse()
-        text = answer.read()
-        self.send_response(answer.status)
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
-
-    def log_message(self, *_):
-        pass
-
-
 @contextlib.contextmanager
 def held(s, word):
-    """A rollup that waits there. Yields what lets it go to its end."""
-    handler = type("HeldThere", (Held,), {"word": word, "port": s.http, "waits": threading.Event(), "go": threading.Event()})
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as between:
-        thread = threading.Thread(target=between.serve_forever)
-        thread.start()
-        one = subprocess.Popen([MAYFLY, "fleet", "rollup", "-q", "--older", "1d", "--to", "1d", "clickhouse://127.0.0.1:%d/fleet" %
-                                between.server_port], env=environment())
+    """A rollup whose first statement with a word waits. Yields what lets it go to its end."""
+    waits, go = threading.Event(), threading.Event()
+
+    def wait(path, body):
+        if word in urllib.parse.unquote(path) + body.decode("latin-1") and not waits.is_set():
+            waits.set()
+            go.wait()
+        return path
+
+    with between(s, wait) as address:
+        one = subprocess.Popen([MAYFLY, "fleet", "rollup", "-q", "--older", "1d", "--to", "1d", address], env=environment())
         try:
-            wait_until(handler.waits.is_set, word)
+            wait_until(waits.is_set, word)
 
             def finish():
-                handler.go.set()
+                go.set()
                 same(one.wait(), 0)
             yield finish
         finally:
-            handler.go.set()
+            go.set()
             one.wait()
-            between.shutdown()
-            thread.join()
 
 
 @cases(["DELETE of windows", "a late window"])
