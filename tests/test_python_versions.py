@@ -23,8 +23,8 @@ BEHAVIOUR = ["generators", "exceptions", "reused", "forks", "finalisation", "int
 def candidates():
     found = os.environ.get("MAYFLY_PYTHONS", "").split(":")
     for pattern in (*(os.path.join(p, "python3.*") for p in os.environ["PATH"].split(":")), "/usr/local/bin/python3.*",
-                    "/opt/*/bin/python3.*", os.path.expanduser("~/.pyenv/versions/*/bin/python3.*"),
-                    "/root/.pyenv/versions/*/bin/python3.*"):
+                    "/opt/*/bin/python3.*",
+                    os.path.join(os.environ.get("PYENV_ROOT", os.path.expanduser("~/.pyenv")), "versions/*/bin/python3.*")):
         found += sorted(glob.glob(pattern))
     return [path for path in found if path and os.access(path, os.X_OK)]
 
