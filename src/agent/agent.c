@@ -31,7 +31,7 @@ struct agent_config agent_config = {
     .interval_log2 = SPOOL_INTERVAL_DEFAULT_LOG2,
     .map_events = 1 << 20,
     .ocaml_rate = AGENT_OCAML_RATE,
-    .ocaml_frames = AGENT_OCAML_FRAMES,
+    .ocaml_frames = SPOOL_OCAML_ASKED,
 };
 
 uint64_t agent_ticks(void)

@@ -150,8 +150,6 @@ HIDDEN extern volatile uint32_t *agent_same_process;
 #define AGENT_PID_MARK '\1' /* what "%p" becomes, so that a "%25p" can be told from it */
 
 #define AGENT_OCAML_RATE 1e-5
-#define AGENT_OCAML_FRAMES                                                                         \
-	(1u << 20) /* so many that stacks are whole: a runtime without limit goes on for seconds */
 
 #define AGENT_MAP_EVENTS_OFF  UINT64_MAX
 #define AGENT_MAP_BLOCK_LEAST (128u << 10) /* bytes of a mapping that is a block */

@@ -3,6 +3,7 @@
 #ifndef MAYFLY_FIELDS_H
 #define MAYFLY_FIELDS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 static inline uint64_t zigzag(uint64_t number)
@@ -28,6 +29,20 @@ static inline uint8_t *put_u16(uint8_t *at, uint32_t number)
 
 	__builtin_memcpy(at, &word, 2);
 	return at + 2;
+}
+
+/* As text without a terminator: at most 20 bytes, of which the number is returned. */
+static inline size_t put_decimal(char *out, uint64_t number)
+{
+	char digits[20];
+	size_t length = 0, n = 0;
+
+	do
+		digits[length++] = (char)('0' + number % 10);
+	while (number /= 10);
+	while (length)
+		out[n++] = digits[--length];
+	return n;
 }
 
 /* Unsigned LEB128: at most 10 bytes. */

@@ -212,7 +212,7 @@ static bool take_ocaml_frames(const char *text, size_t length, void *to)
 {
 	uint64_t frames;
 
-	if (!take_number(text, length, &frames) || frames < 1 || frames > AGENT_OCAML_FRAMES)
+	if (!take_number(text, length, &frames) || frames < 1 || frames > SPOOL_OCAML_ASKED)
 		return false;
 	*(uint32_t *)to = (uint32_t)frames;
 	return true;

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "agent/cpu/sys.h"
+#include "agent/fields.h"
 #include "agent/namespaces.h"
 #include "agent/spool_request.h"
 
@@ -190,19 +191,6 @@ static void *packet_at(uint64_t index)
 
 /* ---- opening ---- */
 
-static size_t append_number(char *out, uint64_t n)
-{
-	char digits[24];
-	size_t length = 0, i = 0;
-
-	do
-		digits[length++] = (char)('0' + n % 10);
-	while (n /= 10);
-	while (length)
-		out[i++] = digits[--length];
-	return i;
-}
-
 /* The mark becomes the pid. With `suffix`, ".PID.K" goes before a final ".spool". */
 static void make_path(char *out, bool suffix, uint32_t pid, uint32_t k)
 {
@@ -215,21 +203,21 @@ static void make_path(char *out, bool suffix, uint32_t pid, uint32_t k)
 	for (size_t i = 0; i < length && n < sizeof(path) - 60; i++) {
 		if (suffix && i == stem) {
 			out[n++] = '.';
-			n += append_number(out + n, pid);
+			n += put_decimal(out + n, pid);
 			out[n++] = '.';
-			n += append_number(out + n, k);
+			n += put_decimal(out + n, k);
 		}
 		if (in[i] == AGENT_PID_MARK) {
-			n += append_number(out + n, pid);
+			n += put_decimal(out + n, pid);
 		} else {
 			out[n++] = in[i];
 		}
 	}
 	if (suffix && stem == length) {
 		out[n++] = '.';
-		n += append_number(out + n, pid);
+		n += put_decimal(out + n, pid);
 		out[n++] = '.';
-		n += append_number(out + n, k);
+		n += put_decimal(out + n, k);
 	}
 	out[n] = 0;
 }

@@ -118,6 +118,8 @@ static uintptr_t end_of(const void *start, size_t length)
 
 static bool enter(size_t size)
 {
+	int error = errno;
+
 	if (!path_enter()) {
 		path_count_nested(size);
 		return false;
@@ -125,6 +127,7 @@ static bool enter(size_t size)
 	if (life_thread_ready())
 		return true;
 	path_leave();
+	errno = error;
 	return false;
 }
 
@@ -215,6 +218,7 @@ void map_blocks_mapped(void *start, size_t length, int file, bool accessible,
 struct map_before map_blocks_before(const void *start, size_t length)
 {
 	struct map_before before = {.ticks = agent_ticks()};
+	int error = errno;
 
 	if (!enter(0))
 		return before;
@@ -224,6 +228,7 @@ struct map_before map_blocks_before(const void *start, size_t length)
 		ranges_unlock();
 	}
 	path_leave();
+	errno = error;
 	return before;
 }
 
@@ -299,6 +304,7 @@ void map_blocks_accessible(const void *start, size_t length, const struct walk_s
 size_t map_blocks_length(const void *start)
 {
 	uintptr_t end = 0;
+	int error = errno;
 
 	if (!enter(0))
 		return 0;
@@ -307,5 +313,6 @@ size_t map_blocks_length(const void *start)
 		ranges_unlock();
 	}
 	path_leave();
+	errno = error;
 	return end ? end - (uintptr_t)start : 0;
 }

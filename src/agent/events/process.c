@@ -28,6 +28,7 @@
 #include "agent/environment.h"
 #include "agent/cpu/cpu.h"
 #include "agent/cpu/sys.h"
+#include "agent/fields.h"
 #include "agent/life.h"
 #include "agent/path.h"
 #include "agent/real.h"
@@ -91,15 +92,11 @@ size_t process_file(char *text, int fd)
 	char link[32] = "/proc/self/fd/";
 	size_t n = strlen(link);
 	long got = 0;
-	int scale = 1;
 
-	while (fd / scale >= 10)
-		scale *= 10;
-	for (; scale; scale /= 10)
-		link[n++] = (char)('0' + fd / scale % 10);
-	link[n] = 0;
-	if (!agent_sandboxed && fd >= 0)
+	if (!agent_sandboxed && fd >= 0) {
+		link[n + put_decimal(link + n, (uint64_t)fd)] = 0;
 		got = sys_readlinkat(AT_FDCWD, link, text, SPOOL_TEXT_BYTES);
+	}
 	got = sys_failed(got) ? 0 : got;
 	text[got] = 0;
 	return (size_t)got;

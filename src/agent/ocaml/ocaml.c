@@ -350,7 +350,7 @@ static const char *give_up(const char *why)
  */
 static uint32_t most_frames(enum version version)
 {
-	bool whole = agent_config.ocaml_frames == AGENT_OCAML_FRAMES;
+	bool whole = agent_config.ocaml_frames == SPOOL_OCAML_ASKED;
 
 	return whole && (version == VERSION_5_3 || agent_exact) ? SPOOL_OCAML_FRAMES
 								: agent_config.ocaml_frames;

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "agent/cpu/sys.h"
+#include "agent/fields.h"
 #include "agent/records.h"
 #include "agent/unwind/modules.h"
 
@@ -216,17 +217,13 @@ static COLD void tell_limit(void)
 {
 	static atomic_flag told = ATOMIC_FLAG_INIT;
 	static const char before[] = "OCaml stacks of more frames lack their root: ocaml_frames=";
-	char text[sizeof(before) + 10], *at = text + sizeof(before) - 1;
-	uint32_t limit = runtime_blocks.frames, unit = 1;
+	char text[sizeof(before) + 20];
+	size_t n = sizeof(before) - 1;
 
 	if (atomic_flag_test_and_set(&told))
 		return;
 	memcpy(text, before, sizeof(before));
-	while (limit / unit >= 10)
-		unit *= 10;
-	for (; unit; unit /= 10)
-		*at++ = (char)('0' + limit / unit % 10);
-	*at = 0;
+	text[n + put_decimal(text + n, runtime_blocks.frames)] = 0;
 	spool_note(text);
 }
 

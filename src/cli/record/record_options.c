@@ -12,6 +12,7 @@
 #include "cli/cli.h"
 #include "terminal/output.h"
 #include "base/units.h"
+#include "format/spool_format.h"
 #include "serve/server.h"
 
 #define DEFAULT_MAX_SPOOL (8ull << 30)
@@ -45,8 +46,6 @@ static bool take_overhead(const struct given *given, void *to)
 	return true;
 }
 
-#define MOST_OCAML_FRAMES (1u << 20) /* that the agent takes */
-
 static bool read_rate(const char *text, double *rate)
 {
 	return number_read(text, strlen(text), rate) && *rate >= 1e-11 && *rate <= 1;
@@ -63,7 +62,7 @@ static bool read_frames(const char *text, uint32_t *frames)
 {
 	double number;
 
-	if (!number_read(text, strlen(text), &number) || number < 1 || number > MOST_OCAML_FRAMES ||
+	if (!number_read(text, strlen(text), &number) || number < 1 || number > SPOOL_OCAML_ASKED ||
 	    number != (uint32_t)number)
 		return false;
 	*frames = (uint32_t)number;
@@ -80,7 +79,7 @@ static bool record_take_ocaml(const struct given *given, void *to)
 	if (given->value && !strncmp(given->value, "frames=", 7))
 		return read_frames(given->value + 7, &r->ocaml_frames) ||
 		       cli_refuse("%s: '%s': the number is not one from 1 to %u", given->option,
-				  given->value, MOST_OCAML_FRAMES);
+				  given->value, SPOOL_OCAML_ASKED);
 	c->ocaml_given = true;
 	if (!given->value)
 		return true;
@@ -140,7 +139,7 @@ static const struct option_row record_rows[] = {
      OPTION_GIVEN(struct record_command, sampler_given),
      .help = "how samples are drawn (default stratified)"},
     {"ocaml", .argument = "[=RATE|off|frames=N]", OPTION_OWN(record_take_ocaml),
-     .help = "samples per word of OCaml's heaps (1e-5); N: frames"},
+     .help = "OCaml's heaps: samples per word (1e-5), or frames a stack"},
     {"map-events", .rare = true, .argument = "BYTES|off", .words = "off", .least = 1,
      OPTION_OWN(take_map_events),
      .help = "record calls such as mmap and munmap of this size or more (default 1M)"},

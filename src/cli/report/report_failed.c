@@ -39,7 +39,7 @@ void report_print_none(const struct report *r)
 	else
 		puts(r->q.filtered || r->q.window_given	     ? "  No block matches these options."
 		     : !r->exact			     ? "  No block was sampled."
-		     : r->q.query.metric == MAYFLY_LEAKED    ? "  No block of an allocator is left."
+		     : r->q.query.metric == MAYFLY_LEAKED    ? "  No block of the heap is left."
 		     : r->q.query.metric != MAYFLY_ALLOCATED ? "  No such block was recorded."
 							     : "  No block was recorded.");
 }
