@@ -355,7 +355,7 @@ export default function Table(props: ViewProps) {
 				/>
 				<span class="dim" aria-live="polite">
 					{said ? `${said}. ` : ""}
-					{search ? `${exactText(items.length)} of ${exactText(count)} rows` : `${exactText(count)} rows`}
+					{search ? `${exactText(items.length)} of ` : ""}{exactText(count)} {count === 1 ? "row" : "rows"}
 				</span>
 			</div>
 			{answer.error && <p class="empty" role="status">{answer.error}</p>}
