@@ -94,6 +94,69 @@ def not_followed_child(mode):
         check_trace(here / "t.mayfly", said(ran.out, "parent"))
 
 
+# Its handlers come before the agent's, as those of jemalloc do: a library begins before what is preloaded.
+LOCKED = """#define _GNU_SOURCE
+#include <pthread.h>
+#include <sys/mman.h>
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static void take(void) { pthread_mutex_lock(&mutex); }
+static void give(void) { pthread_mutex_unlock(&mutex); }
+__attribute__((constructor)) static void begin(void) { pthread_atfork(take, give, give); }
+void *map_locked(int keep)
+{
+	void *p;
+	take();
+	p = mmap(NULL, 1 << 20, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (!keep)
+		munmap(p, 1 << 20);
+	give();
+	return p;
+}
+"""
+FORKS = """#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+void *map_locked(int keep);
+static atomic_int over;
+static void *work(void *x) { while (!over) map_locked(0); return x; }
+int main(void)
+{
+	pthread_t thread;
+	pthread_create(&thread, NULL, work, NULL);
+	for (int i = 0; i < 30; i++) {
+		pid_t child = fork();
+		if (!child)
+			_exit(0);
+		waitpid(child, NULL, 0);
+	}
+	over = 1;
+	pthread_join(thread, NULL);
+	printf("%d\\n", map_locked(1) != NULL);
+	return 0;
+}
+"""
+
+
+@cases(["sampled", "exact"])
+def forks_beside_locks(mode):
+    """A fork waits for a lock that a thread holds while it maps: that thread does not wait for the fork."""
+    with Folder() as here:
+        for name, text in (("locked.c", LOCKED), ("forks.c", FORKS)):
+            with open(here / name, "w") as file:
+                file.write(text)
+        same(run(["gcc", "-shared", "-fPIC", "-o", here / "liblocked.so", here / "locked.c"]).code, 0)
+        same(run(["gcc", "-o", here / "forks", here / "forks.c", "-L" + str(here.path), "-llocked",
+                  "-Wl,-rpath," + str(here.path)]).code, 0)
+        unchanged([here / "forks"], here / "t.mayfly", "-q", *MODES[mode])
+        facts = info(here / "t.mayfly")
+        same(facts["off_text"], None, "recording stopped")
+        kept = [e for e in map(json.loads, mayfly("dump", "--json", here / "t.mayfly").text.splitlines())
+                if e.get("heap") == "mmap" and e.get("event") == "alloc"]
+        check(kept and kept[-1]["time_ns"] > 0.5 * facts["duration_ns"], "recording went on", kept[-1:], facts)
+
+
 @cases(["sampled", "exact"])
 def attached(mode):
     need_attach()

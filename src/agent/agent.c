@@ -53,11 +53,13 @@ static bool take_lock(struct agent_lock *lock)
 
 /* First it spins, as the sections are short. A holder that has lost its processor needs ours or some
  * time: on a busy machine, 100 ms and more pass before it runs again. */
-bool agent_lock(struct agent_lock *lock)
+bool agent_lock_beside_fork(struct agent_lock *lock, uint32_t naps)
 {
 	for (uint32_t i = 0; i < (agent_sandboxed ? LOCK_SPINS_ALONE : LOCK_SPINS); i++) {
 		if (take_lock(lock))
 			return true;
+		if (!naps && atomic_load(&lock->forks))
+			return false;
 		cpu_relax();
 		if (i % 256 == 255 && !agent_sandboxed)
 			sys_sched_yield();
@@ -65,10 +67,17 @@ bool agent_lock(struct agent_lock *lock)
 	for (uint32_t i = 0; i < LOCK_NAPS && !agent_sandboxed; i++) {
 		if (take_lock(lock))
 			return true;
+		if (i >= naps && atomic_load(&lock->forks))
+			return false;
 		sys_nap(LOCK_NAP_NS);
 	}
 	agent_off(SPOOL_OFF_NO_MEMORY, EDEADLK, "a lock of the agent was never given back");
 	return false;
+}
+
+bool agent_lock(struct agent_lock *lock)
+{
+	return agent_lock_beside_fork(lock, LOCK_NAPS);
 }
 
 void agent_unlock(struct agent_lock *lock)

@@ -208,8 +208,12 @@ static inline uint64_t agent_clock_ns(clockid_t clock)
  * the agent then goes off. */
 struct agent_lock {
 	_Atomic uint32_t held;
+	_Atomic uint32_t forks; /* the number of the fork that its holder makes; 0: none */
 };
 bool agent_lock(struct agent_lock *lock);
+/* If the holder forks: false after so many naps, and the agent stays on. The C library runs the program's
+ * handlers for a fork meanwhile, which may wait for what the caller holds. */
+bool agent_lock_beside_fork(struct agent_lock *lock, uint32_t naps);
 void agent_unlock(struct agent_lock *lock);
 
 #endif

@@ -321,7 +321,7 @@ void life_before_fork(void)
 	}
 	if (locked_for_fork) {
 		live_lock();
-		ranges_lock();
+		ranges_lock_for_fork();
 		fork_ticks = announce ? spool_fork(self.writer) : 0;
 	}
 }
@@ -329,7 +329,7 @@ void life_before_fork(void)
 void life_after_fork_parent(void)
 {
 	if (locked_for_fork) {
-		ranges_unlock();
+		ranges_unlock_after_fork();
 		live_unlock();
 	}
 	path_give_back_writer();
@@ -389,7 +389,7 @@ static void adapt_to_fork(bool by_handler, bool interrupted)
 					 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
 		return;
 	live_reset_lock();
-	ranges_reset_lock();
+	ranges_unlock_after_fork();
 	modules_forked();
 	allocator_forked();
 	if (life_forget_locks)

@@ -13,9 +13,20 @@
 struct ranges ranges;
 static struct agent_lock lock;
 
-bool ranges_lock(void)
+#define FORK_NAPS 40u /* some 10 ms, in which most processes have forked */
+
+static _Atomic uint32_t given_up; /* the latest fork that a thread has waited for too long */
+
+bool ranges_lock(bool allocator)
 {
-	return agent_lock(&lock);
+	uint32_t fork = atomic_load(&lock.forks);
+
+	if (agent_lock_beside_fork(
+		&lock, allocator || (fork && fork == atomic_load(&given_up)) ? 0 : FORK_NAPS))
+		return true;
+	if (!allocator)
+		atomic_store(&given_up, atomic_load(&lock.forks));
+	return false;
 }
 
 void ranges_unlock(void)
@@ -23,8 +34,17 @@ void ranges_unlock(void)
 	agent_unlock(&lock);
 }
 
-void ranges_reset_lock(void)
+void ranges_lock_for_fork(void)
 {
+	static uint32_t fork; /* under the lock */
+
+	if (agent_lock(&lock))
+		atomic_store(&lock.forks, ++fork ? fork : ++fork);
+}
+
+void ranges_unlock_after_fork(void)
+{
+	atomic_store(&lock.forks, 0);
 	atomic_store(&lock.held, 0);
 }
 

@@ -79,9 +79,12 @@ bool ranges_are_exempt(uintptr_t pc); /* of the caller */
 
 /* The table of this process. */
 extern struct ranges ranges;
-bool ranges_lock(void);
+/* False: another thread forks. It has waited for that for a while, but not when an allocator calls: that may hold
+ * locks that its own handler for forks waits for. */
+bool ranges_lock(bool allocator);
 void ranges_unlock(void);
-void ranges_reset_lock(void); /* in the child of a fork */
+void ranges_lock_for_fork(void);
+void ranges_unlock_after_fork(void); /* in the parent and in the child */
 
 /* False: no range has any of these addresses. Needs no lock. */
 static inline bool ranges_maybe(const struct ranges *r, const void *start, size_t length)

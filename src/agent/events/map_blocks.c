@@ -95,9 +95,17 @@ static bool is_allocators(uintptr_t pc, int file)
 	       (image_find(&o, "malloc") || is_ocamls(&o, pc - 1) || is_ocamls_rings(&o, file));
 }
 
-static bool is_wanted(const struct walk_start *at, int file)
+/* False: another thread forks, and the call is not recorded: see ranges_lock(). */
+static bool lock_table(bool allocator)
 {
-	return spool_enabled() && !is_allocators(at->pc, file);
+	static atomic_flag told = ATOMIC_FLAG_INIT;
+
+	if (ranges_lock(allocator))
+		return true;
+	if (!allocator && !atomic_flag_test_and_set(&told))
+		spool_note("mappings are missing that were made or given back while another thread "
+			   "forked");
+	return false;
 }
 
 /* ---- recording ---- */
@@ -196,14 +204,16 @@ void map_blocks_mapped(void *start, size_t length, int file, bool accessible,
 {
 	uintptr_t from = (uintptr_t)start, end = end_of(start, length);
 	struct ending e = {.ticks = agent_ticks()};
+	bool allocator = is_allocators(at->pc, file);
 	int error = errno;
 	uint64_t reserved;
 
 	if (!enter(length))
 		return;
-	if (ranges_lock()) {
+	if (lock_table(allocator)) {
 		reserved = ranges_cut(&ranges, from, end, RANGES_ALL, shrink_block, &e);
-		if ((length >= AGENT_MAP_BLOCK_LEAST || reserved) && is_wanted(at, file)) {
+		if ((length >= AGENT_MAP_BLOCK_LEAST || reserved) && !allocator &&
+		    spool_enabled()) {
 			if (accessible)
 				add_block(from, end, 0, at);
 			else
@@ -215,15 +225,16 @@ void map_blocks_mapped(void *start, size_t length, int file, bool accessible,
 	errno = error;
 }
 
-struct map_before map_blocks_before(const void *start, size_t length)
+struct map_before map_blocks_before(const void *start, size_t length, const struct walk_start *at)
 {
-	struct map_before before = {.ticks = agent_ticks()};
+	struct map_before before = {.serial = atomic_load(&ranges.serial),
+				    .ticks = agent_ticks(),
+				    .allocator = is_allocators(at->pc, -1)};
 	int error = errno;
 
 	if (!enter(0))
 		return before;
-	if (ranges_lock()) {
-		before.serial = atomic_load(&ranges.serial);
+	if (ranges_lock(before.allocator)) {
 		before.kind = ranges_kind(&ranges, (uintptr_t)start, end_of(start, length));
 		ranges_unlock();
 	}
@@ -240,7 +251,7 @@ void map_blocks_unmapped(const void *start, size_t length, struct map_before bef
 
 	if (!enter(0))
 		return;
-	if (ranges_lock()) {
+	if (lock_table(before.allocator)) {
 		ranges_cut(&ranges, from, end, before.serial, shrink_block, &e);
 		ranges_unlock();
 	}
@@ -250,8 +261,11 @@ void map_blocks_unmapped(const void *start, size_t length, struct map_before bef
 
 void map_blocks_taken(const void *start, size_t length)
 {
-	map_blocks_unmapped(start, length,
-			    (struct map_before){.serial = RANGES_ALL, .ticks = agent_ticks()});
+	map_blocks_unmapped(
+	    start, length,
+	    (struct map_before){.serial = RANGES_ALL,
+				.ticks = agent_ticks(),
+				.allocator = true /* perhaps, so it does not wait */});
 }
 
 void map_blocks_moved(void *start, size_t length, const void *old, size_t old_length, bool kept,
@@ -265,12 +279,13 @@ void map_blocks_moved(void *start, size_t length, const void *old, size_t old_le
 
 	if (!enter(length))
 		return;
-	if (ranges_lock()) {
+	if (lock_table(before.allocator)) {
 		if (!kept)
 			ranges_cut(&ranges, (uintptr_t)old, end_of(old, old_length), before.serial,
 				   shrink_block, &moved);
 		ranges_cut(&ranges, from, end, RANGES_ALL, shrink_block, &replaced);
-		if ((length >= AGENT_MAP_BLOCK_LEAST || block || reserved) && is_wanted(at, -1)) {
+		if ((length >= AGENT_MAP_BLOCK_LEAST || block || reserved) && !before.allocator &&
+		    spool_enabled()) {
 			if (reserved)
 				ranges_reserve(&ranges, from, end);
 			else
@@ -286,14 +301,15 @@ void map_blocks_accessible(const void *start, size_t length, const struct walk_s
 {
 	uintptr_t from = (uintptr_t)start & ~page_mask(); /* as musl does */
 	uintptr_t end = end_of(start, length);
+	bool allocator = is_allocators(at->pc, -1);
 	uint64_t bytes, id;
 	int error = errno;
 
 	if (!enter(length))
 		return;
-	if (ranges_lock()) {
+	if (lock_table(allocator)) {
 		bytes = ranges_reserved(&ranges, from, end);
-		if (bytes && is_wanted(at, -1) && begin_block(at, bytes, 0, &id))
+		if (bytes && !allocator && spool_enabled() && begin_block(at, bytes, 0, &id))
 			not_followed(ranges_commit(&ranges, from, end, id), id, bytes);
 		ranges_unlock();
 	}
@@ -308,7 +324,7 @@ size_t map_blocks_length(const void *start)
 
 	if (!enter(0))
 		return 0;
-	if (ranges_lock()) {
+	if (ranges_lock(false)) {
 		end = ranges_end(&ranges, (uintptr_t)start);
 		ranges_unlock();
 	}

@@ -7,6 +7,9 @@
  * maps whose blocks are recorded: a call from the module that defines malloc, or from one of the functions given to
  * ranges_exempt(). The C library's own mappings (of its malloc, its threads, its loader) pass the hooks by.
  *
+ * While another thread forks, calls may not be recorded: the program's handlers for the fork may wait for what the
+ * caller holds. A note says so.
+ *
  * In both modes such blocks have ids, so the end of one may be recorded when it is over: see ranges.h.
  */
 #ifndef MAYFLY_MAP_BLOCKS_H
@@ -25,8 +28,9 @@ void map_blocks_mapped(void *start, size_t length, int file, bool accessible,
 struct map_before {
 	uint64_t serial, ticks;
 	enum range_kind kind;
+	bool allocator; /* has made the call */
 };
-struct map_before map_blocks_before(const void *start, size_t length);
+struct map_before map_blocks_before(const void *start, size_t length, const struct walk_start *at);
 
 /* After one that has succeeded. */
 void map_blocks_unmapped(const void *start, size_t length, struct map_before before);

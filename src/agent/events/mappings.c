@@ -245,7 +245,7 @@ static COLD void *slow_mmap64(void *address, size_t length, int protection, int 
 static COLD int slow_munmap(void *address, size_t length)
 {
 	WALK_CALLER(at);
-	struct map_before before = map_blocks_before(address, length);
+	struct map_before before = map_blocks_before(address, length, &at);
 	int result;
 
 	/* Not calls that are bound to fail. */
@@ -264,7 +264,7 @@ static COLD int slow_munmap(void *address, size_t length)
 static COLD void *slow_mremap(void *address, size_t old_length, size_t length, int flags, void *to)
 {
 	WALK_CALLER(at);
-	struct map_before before = map_blocks_before(address, old_length);
+	struct map_before before = map_blocks_before(address, old_length, &at);
 	void *got = next.mremap(address, old_length, length, flags, to);
 
 	if (got != MAP_FAILED)
@@ -317,7 +317,8 @@ static COLD void *slow_shmat(int id, const void *address, int flags)
 
 static COLD int slow_shmdt(const void *address)
 {
-	struct map_before before = map_blocks_before(address, 1);
+	WALK_CALLER(at);
+	struct map_before before = map_blocks_before(address, 1, &at);
 	size_t bytes = map_blocks_length(address);
 	int result = next.shmdt(address);
 
