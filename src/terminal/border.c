@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
@@ -212,6 +213,17 @@ void border_begin(void)
 void border_sign(FILE *to, enum border_sign sign)
 {
 	fprintf(to, "\033%s%c", key, 'a' + (int)sign);
+}
+
+void border_replace_line(const char *text)
+{
+	struct winsize window;
+	int columns = 80;
+
+	if (!ioctl(STDERR_FILENO, TIOCGWINSZ, &window) && window.ws_col)
+		columns = window.ws_col;
+	fprintf(stderr, "\033%s%c%.*s", key, 'a' + (int)SIGN_CLEAR_LINE, columns - 1, text);
+	fflush(stderr);
 }
 
 FILE *border_data(void)

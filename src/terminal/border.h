@@ -32,6 +32,10 @@ void border_begin(void);
 /* An escape sequence of our own, to stdout or stderr. */
 void border_sign(FILE *to, enum border_sign sign);
 
+/* A line of stderr in place of the one before, no longer than the terminal is wide: a line that wraps could not be
+ * taken back. One write, so that nothing of another program comes in between. */
+void border_replace_line(const char *text);
+
 /* For files and JSON on standard output, whose bytes must stay: stdout itself if that is a terminal,
  * otherwise a stream that changes nothing. */
 FILE *border_data(void);

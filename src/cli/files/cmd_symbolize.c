@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "cli/record/download.h"
+#include "terminal/border.h"
 #include "terminal/fit_text.h"
 #include "cli/input/open_trace.h"
 #include "cli/option_table.h"
@@ -229,7 +230,7 @@ static void show_download(void *context, const char *text)
 {
 	(void)context;
 	if (isatty(STDERR_FILENO))
-		download_show(text);
+		border_replace_line(text);
 }
 
 static int symbolize(struct symbolizing *s)

@@ -19,6 +19,7 @@
 #include "cli/option_table.h"
 #include "cli/record/download.h"
 #include "symbols/names_file.h"
+#include "terminal/border.h"
 #include "terminal/terminal.h"
 
 struct heap_command {
@@ -117,7 +118,8 @@ static bool show_progress(void *context, const char *what, double done)
 	if (stopped_by_signal)
 		return false;
 	if (isatty(STDERR_FILENO))
-		download_show(text_format(text, sizeof(text), "%s: %.0f %%", what, 100 * done));
+		border_replace_line(
+		    text_format(text, sizeof(text), "%s: %.0f %%", what, 100 * done));
 	return true;
 }
 
@@ -125,7 +127,7 @@ static void show_download(void *context, const char *text)
 {
 	(void)context;
 	if (isatty(STDERR_FILENO))
-		download_show(text);
+		border_replace_line(text);
 }
 
 /* ---- the command ---- */
@@ -173,7 +175,7 @@ static int take_pictures(struct heap_command *c, const char *what)
 	catch_signals();
 	good = heap_every_run(&every, &g, pid, &c->wishes, why, sizeof(why));
 	if (every.shows)
-		download_show("");
+		border_replace_line("");
 	if (g.moments)
 		status = show_growth(c, &g, pid);
 	if (!good)
@@ -197,7 +199,7 @@ static int take_picture(struct heap_command *c, const char *what)
 	good = core ? picture_of_core(&p, what, &c->wishes, why, sizeof(why))
 		    : picture_of_process(&p, pid, &c->wishes, why, sizeof(why));
 	if (isatty(STDERR_FILENO))
-		download_show("");
+		border_replace_line("");
 	if (!good && core)
 		return cli_error("%s: %s", what, why);
 	if (!good)

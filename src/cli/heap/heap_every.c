@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pictures again and again: see heap_every.h. */
+#include "terminal/border.h"
 #include "cli/heap/heap_every.h"
 
 #include <errno.h>
@@ -10,7 +11,6 @@
 #include "answer/figures.h"
 #include "answer/text_format.h"
 #include "base/system/clock.h"
-#include "cli/record/download.h"
 
 #define SECOND_NS 1000000000ll
 
@@ -37,7 +37,7 @@ static void show_wait(const struct watching *w, int64_t left_ns)
 
 	text_duration(time, sizeof(time),
 		      (double)((left_ns + SECOND_NS - 1) / SECOND_NS * SECOND_NS));
-	download_show(text_format(
+	border_replace_line(text_format(
 	    text, sizeof(text), "%zu %s; the next one in %s; Ctrl-C ends and shows what grew",
 	    w->g->moments, w->g->moments == 1 ? "picture" : "pictures", time));
 }

@@ -2,12 +2,6 @@
 /* What is downloaded from debuginfod servers: see download.h. */
 #include "cli/record/download.h"
 
-#include "terminal/border.h"
-
-#include <stdio.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 static bool take_none(const struct given *given, void *to)
 {
 	(void)given;
@@ -22,17 +16,3 @@ const struct option_row download_rows[] = {
 	     "(default 30s); 0: ask none"},
     OPTION_END,
 };
-
-void download_show(const char *text)
-{
-	struct winsize window;
-	int columns = 80;
-
-	/* A line that wraps could not be taken back. */
-	if (!ioctl(STDERR_FILENO, TIOCGWINSZ, &window) && window.ws_col)
-		columns = window.ws_col;
-	border_sign(stderr, SIGN_CLEAR_LINE);
-	if (*text)
-		fprintf(stderr, "%.*s", columns - 1, text);
-	fflush(stderr);
-}

@@ -18,8 +18,4 @@ struct download {
 
 extern const struct option_row download_rows[];
 
-/* Shows the text in place of what it showed before, on standard error; "" takes it back. The caller
- * knows that this is a terminal. */
-void download_show(const char *text);
-
 #endif

@@ -4,11 +4,9 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "terminal/border.h"
-#include "cli/record/download.h"
 #include "terminal/output.h"
 
 #define PROGRESS_NS 200000000ll
@@ -73,20 +71,13 @@ static bool counts_text(const struct record *r, char *text, size_t size)
 void record_show_progress(struct record_command *c)
 {
 	char time[FIGURE_TEXT], counts[192], line[256];
-	struct winsize window;
 	int64_t now = now_ns();
-	int columns = 80;
 
 	if (now - c->progress_ns < PROGRESS_NS || !counts_text(&c->record, counts, sizeof(counts)))
 		return;
 	snprintf(line, sizeof(line), "mayfly: %s  %s",
 		 text_duration(time, sizeof(time), (double)(now - c->record.start_ns)), counts);
-	/* A line that wraps could not be taken back. */
-	if (!ioctl(STDERR_FILENO, TIOCGWINSZ, &window) && window.ws_col)
-		columns = window.ws_col;
-	border_sign(stderr, SIGN_CLEAR_LINE);
-	fprintf(stderr, "%.*s", columns - 1, line);
-	fflush(stderr);
+	border_replace_line(line);
 	c->progress_ns = now;
 }
 
@@ -98,6 +89,6 @@ void record_show_download(void *command, const char *text)
 	if (c->record.quiet || !isatty(STDERR_FILENO) ||
 	    (!c->record.child.ended && !record_wants_progress(c)))
 		return;
-	download_show(text);
+	border_replace_line(text);
 	c->progress_ns = *text ? now_ns() : 0;
 }
