@@ -83,6 +83,13 @@ GO = """heap profile: 1: 8 [1: 8] @ heap/2048
 # runtime.MemStats
 """
 
+DHAT_RUST = r"""{"dhatFileVersion":2,"mode":"rust-heap","verb":"Allocated","bklt":true,"bkacc":false
+,"tu":"\u00b5s","Mtu":"s","tuth":10,"cmd":"target/a","pid":7,"tg":7,"te":9
+,"pps":[{"tb":48,"tbk":1,"tl":2,"mb":48,"mbk":1,"gb":48,"gbk":1,"eb":0,"ebk":0,"fs":[1,2]},
+{"tb":16,"tbk":1,"tl":2,"mb":16,"mbk":1,"gb":16,"gbk":1,"eb":16,"ebk":1,"fs":[2]}]
+,"ftbl":["[root]","0x10: <a::B as c::\"D\">::e\u00E9\ud83d\udc1b (src/e.rs:4:17)","0x20: ???"]}
+"""
+
 
 # ---- protocol buffers ----
 
@@ -348,6 +355,7 @@ def main():
                               ("jemalloc", b"t", JEMALLOC.encode()),
                               ("gperftools", b"t", GPERFTOOLS.encode()),
                               ("go", b"t", GO.encode()),
+                              ("dhat", b"d", DHAT_RUST.encode()),
                               ("pprof", b"p", small_pprof()),
                               ("eventlog", b"e" + struct.pack("<H", len(EVENTLOG_METADATA)),
                                EVENTLOG_METADATA + small_eventlog()),

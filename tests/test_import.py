@@ -453,7 +453,8 @@ def all_files():
             "heaptrack 0": write("b.heaptrack", profiles.HEAPTRACK_0),
             "jemalloc": write("a.heap", profiles.JEMALLOC),
             "gperftools": write("b.heap", profiles.GPERFTOOLS), "go": write("go.heap", profiles.GO),
-            "pprof": write("a.pb.gz", gzip.compress(profiles.small_pprof()))}
+            "pprof": write("a.pb.gz", gzip.compress(profiles.small_pprof())),
+            "dhat": write("a.dhat", profiles.DHAT_RUST)}
 
 
 @cases(["eventlog", "memtrace", "runtime events", *sorted(all_files())])

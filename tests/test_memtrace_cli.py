@@ -379,7 +379,7 @@ def arguments():
     failing("import", given, "b", code=2, said=["'b'"])
     failing("import", "-o", "", given, code=2, said=["empty"])
     failing("import", native_trace(), code=1, said=["is already a trace of mayfly"])
-    failing("import", write("garbage", b"garbage" * 10), code=1, said=["not a file of Memtrace, heaptrack"])
+    failing("import", write("garbage", b"garbage" * 10), code=1, said=["not a file of a kind that 'mayfly import --help' lists"])
     failing("import", folder / "missing", code=1, said=["no such file"])
     failing("dump", "--like-memtrace", "--json", given, code=2, said=["--like-memtrace"])
     failing("dump", "--like-memtrace", "--no-stacks", given, code=2, said=["--like-memtrace"])

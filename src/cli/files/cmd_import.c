@@ -21,8 +21,7 @@ static int convert_input(const char *path, const struct loaded_file *file, const
 	int error;
 
 	if (!format)
-		return cli_error("%s: not a file of Memtrace, heaptrack, jemalloc, gperftools, Go, "
-				 "pprof or OCaml's eventlog (see 'mayfly import --help')",
+		return cli_error("%s: not a file of a kind that 'mayfly import --help' lists",
 				 path);
 	if (strcmp(output, "-") == 0 && isatty(STDOUT_FILENO))
 		return cli_error("not writing a binary trace to a terminal; use -o FILE");
@@ -121,6 +120,7 @@ const struct option_table import_option_table = {
 	"  jemalloc     heap profiles (heap_v2)\n"
 	"  gperftools   heap profiles, and Go's as text\n"
 	"  pprof        heap profiles (profile.proto), .gz or plain\n"
+	"  DHAT         of valgrind, and of Rust's dhat (JSON)\n"
 	"  eventlog     of OCaml's runtime, 4.11 to 4.14: the file, or its folder with metadata\n"
 	"\n"
 	"All commands read such a file directly, too; a trace is smaller and faster. What a\n"

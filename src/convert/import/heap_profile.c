@@ -23,9 +23,34 @@ void heap_profile_begin(struct heap_profile *p, struct import *in)
 
 void heap_profile_end(struct heap_profile *p)
 {
+	interner_free(&p->named);
 	free(p->frame);
 	free(p->row);
 	free(p->point);
+}
+
+#define NAMED_COST 160 /* bytes of a named frame, besides what all frames take */
+
+uint32_t heap_profile_named(struct heap_profile *p, uint32_t module,
+			    const struct recording_location *place)
+{
+	const struct key key = {{(uint64_t)place->function << 32 | place->file,
+				 (uint64_t)place->line << 32 | module, place->first_char}};
+	uint32_t number, frame;
+	bool is_new = false;
+
+	number = interner_add(&p->named, key, &is_new);
+	if (number == INTERNER_NONE) {
+		import_fail(p->in, MAYFLY_E_MEMORY);
+		return 0;
+	}
+	/* Addresses that no code has. */
+	frame = import_frame(p->in, module, UINT64_MAX - number);
+	if (is_new) {
+		import_spend(p->in, NAMED_COST);
+		import_function(p->in->tables, frame, place);
+	}
+	return frame;
 }
 
 void heap_profile_frame(struct heap_profile *p, uint32_t frame)
@@ -234,6 +259,11 @@ static uint64_t gone(uint64_t before, uint64_t allocated, uint64_t live, uint64_
 	return before + allocated + *more - live;
 }
 
+static int64_t step_begin(const struct heap_profile *p, uint32_t step)
+{
+	return p->step_at ? p->step_at[step] - 1 : (int64_t)step * p->step_ns;
+}
+
 static void write_step_of(struct heap_profile *p, uint32_t step, const struct heap_row *row,
 			  struct heap_profile_walk *walk)
 {
@@ -262,8 +292,40 @@ static void write_step_of(struct heap_profile *p, uint32_t step, const struct he
 				       .inherited = more.blocks,
 				       .inherited_bytes = more.bytes};
 	if (counts.allocs || counts.frees || counts.free_bytes)
-		import_fail(p->in, trace_writer_count(p->in->writer, (int64_t)step * p->step_ns,
+		import_fail(p->in, trace_writer_count(p->in->writer, step_begin(p, step),
 						      walk->node, &counts));
+}
+
+/* ---- the peak ---- */
+
+/* As little as possible of what was allocated comes after the peak. */
+static void add_peak_and_end(struct heap_profile *p, struct heap_row *row)
+{
+	const struct heap_figures *f = &row->figures;
+	struct heap_point at_peak = {0, f->peak, f->peak_bytes, f->all, f->all_bytes};
+	struct heap_point at_end = {1, f->live, f->live_bytes, 0, 0};
+
+	at_end.all = f->live > f->peak ? f->live - f->peak : 0;
+	at_end.all_bytes = f->live_bytes > f->peak_bytes ? f->live_bytes - f->peak_bytes : 0;
+	at_peak.all -= f->all < at_end.all ? f->all : at_end.all;
+	at_peak.all_bytes -= f->all_bytes < at_end.all_bytes ? f->all_bytes : at_end.all_bytes;
+	row->first_point = p->points;
+	row->points = 2;
+	heap_profile_point(p, &at_peak);
+	heap_profile_point(p, &at_end);
+}
+
+/* Two steps: up to the peak, and from there to the end. */
+static void make_steps_of_peak(struct heap_profile *p, int64_t at[2])
+{
+	int64_t end = p->in->tables->info.duration_ns;
+
+	for (size_t i = 0; i < p->rows && !import_failed(p->in); i++)
+		add_peak_and_end(p, &p->row[i]);
+	at[0] = p->peak_ns > 1 ? p->peak_ns : 1;
+	at[1] = end > at[0] ? end : at[0] + 1;
+	p->steps = 2;
+	p->step_at = at;
 }
 
 /* ---- the trace ---- */
@@ -331,23 +393,27 @@ void heap_profile_write(struct heap_profile *p)
 					   .sampler = MAYFLY_POISSON};
 	const struct import_options *options = &p->in->options;
 	struct recording *t = p->in->tables;
-	bool events = fit_for_events(p);
+	bool events = !p->has_peak && fit_for_events(p);
+	int64_t at[2];
 
 	if (!import_failed(p->in) && options->symbolise)
 		import_fail(p->in, options->symbolise(options->context, t));
 	if (import_failed(p->in))
 		return;
 	import_count_named(t);
+	if (p->has_peak)
+		make_steps_of_peak(p, at);
 	if (!events)
-		how.snapshot_ns = p->steps ? p->step_ns : 1; /* without times, any value */
+		how.snapshot_ns = p->step_ns ? p->step_ns : 1; /* without times, any value */
 	else
 		how.interval_log2 = (uint32_t)(63 - __builtin_clzll(p->interval));
 	t->info.interval_bytes = p->interval ? p->interval : 1;
 	t->info.absent =
-	    p->absent | (p->steps ? 0 : MAYFLY_ABSENT_TIMES | MAYFLY_ABSENT_PEAK) |
-	    MAYFLY_ABSENT_TEMPORARY | MAYFLY_ABSENT_LIFETIMES | MAYFLY_ABSENT_SIZES |
-	    MAYFLY_ABSENT_THREADS | MAYFLY_ABSENT_PROCESS |
+	    (p->steps ? 0 : MAYFLY_ABSENT_TIMES | MAYFLY_ABSENT_PEAK) | MAYFLY_ABSENT_TEMPORARY |
+	    MAYFLY_ABSENT_LIFETIMES | MAYFLY_ABSENT_SIZES | MAYFLY_ABSENT_THREADS |
+	    MAYFLY_ABSENT_PROCESS |
 	    (p->interval && !events ? MAYFLY_ABSENT_ERRORS : 0) /* `errs` takes it back */;
+	t->info.absent = (t->info.absent & ~p->known) | p->absent;
 	p->in->writer = trace_writer_new(&how, t, p->in->sink, p->in->context);
 	if (p->in->writer)
 		write_rows(p, events);

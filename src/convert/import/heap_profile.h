@@ -6,19 +6,24 @@
  *	a trace of samples	if the profile has unweighted counts of sampled blocks, each sampled
  *				with probability 1 - exp(-size / interval): estimates get error bars
  *	per-stack counters	otherwise: figures are final sums (a trace of snapshots with one
- *				interval, doc/FORMAT.md, 3.8), or those of steps of time
+ *				interval, doc/FORMAT.md, 3.8), or those of steps of time: the peak
+ *				and the end, or as many as the file has
  */
 #ifndef MAYFLY_HEAP_PROFILE_H
 #define MAYFLY_HEAP_PROFILE_H
 
+#include "base/interner.h"
 #include "convert/import/import_tables.h"
 #include "convert/import/importer.h"
 #include "trace/write/errors_write.h"
 #include "trace/write/recording.h"
 
+#define HEAP_PROFILE_LATEST_NS (TRACE_LATEST_NS / 4)
+
 struct heap_figures {
 	uint64_t live, live_bytes;	    /* blocks and bytes now */
 	uint64_t all, all_bytes;	    /* allocated ever */
+	uint64_t peak, peak_bytes;	    /* live at the peak; with heap_profile.has_peak */
 	struct sum_error error[ERROR_SUMS]; /* with heap_profile.errors */
 };
 
@@ -45,6 +50,7 @@ struct heap_profile {
 	size_t rows, row_room;
 	struct heap_point *point;
 	size_t points, point_room, row_first_point;
+	struct interner named; /* frames that have only names */
 
 	/* Set by the reader before heap_profile_write(). */
 	uint64_t interval; /* mean bytes between samples; 0: everything was counted */
@@ -52,7 +58,12 @@ struct heap_profile {
 	bool errors;	   /* rows say how certain they are; counts are weighted already */
 	uint32_t steps;	   /* of time, which rows have points for; 0: there are no times */
 	int64_t step_ns;   /* length of a step */
-	uint32_t absent;   /* in addition to what all profiles lack */
+	/* When each step ends, ascending from 1 on; NULL: one follows the other. */
+	const int64_t *step_at;
+	bool has_peak;	 /* rows say what was live at the peak; instead of steps */
+	int64_t peak_ns; /* when it was; the end is the trace's duration */
+	uint32_t absent; /* in addition to what all profiles lack */
+	uint32_t known;	 /* of what they lack */
 	/* Selects frames to remove from stacks, together with all frames towards the leaf; NULL:
 	 * none. */
 	bool (*is_cut)(const void *context, const struct recording *tables, uint32_t frame);
@@ -63,6 +74,10 @@ struct heap_profile {
 /* Errors are noted in `in`. */
 void heap_profile_begin(struct heap_profile *p, struct import *in);
 void heap_profile_end(struct heap_profile *p);
+
+/* The frame of a function of a file that has no addresses, or one for each call. */
+uint32_t heap_profile_named(struct heap_profile *p, uint32_t module,
+			    const struct recording_location *place);
 
 /* Add a stack, frame by frame from the leaf, its points, then its row. */
 void heap_profile_frame(struct heap_profile *p, uint32_t frame);

@@ -44,9 +44,6 @@
 #define JEMALLOC   "heap_v2/"
 #define GPERFTOOLS "heap profile:"
 
-/* Programs loaded at a fixed address lie below this, relocated ones above. */
-#define FIXED_BELOW ((uint64_t)1 << 32)
-
 /* Code that is mapped from a file. */
 struct heap_text_mapping {
 	uint64_t start, end;
@@ -55,11 +52,11 @@ struct heap_text_mapping {
 
 struct heap_text_input {
 	struct import *in;
-	struct packed_lines lines;
 	struct heap_profile profile;
 	bool jemalloc;
 	uint64_t interval; /* of samples; 0: everything was counted */
 	const char *kind;  /* the allocator, from the header */
+	bool header, map_begun;
 
 	struct heap_text_mapping *map;
 	size_t maps, map_room;
@@ -142,14 +139,12 @@ static uint32_t heap_text_find_module(struct heap_text_input *c, const char *pat
 				      uint64_t start, uint64_t offset)
 {
 	struct recording *t = c->in->tables;
-	struct recording_module fresh = {.start = start, .end = start, .to_ns = INT64_MAX};
+	struct recording_module fresh = {.start = start, .end = start};
 
 	fresh.path = recording_string(t, path, length);
 	if (t->modules && t->module[t->modules - 1].path == fresh.path)
 		return (uint32_t)t->modules - 1;
-	import_spend(c->in, 512);
-	fresh.bias = start < FIXED_BELOW || start < offset ? 0 : start - offset;
-	return recording_module(t, &fresh);
+	return import_module(c->in, fresh, offset);
 }
 
 /* "7f4e34844000-7f4e3484e000 r-xp 00027000 fe:00 332383   /usr/lib/a.so"; other lines are ignored.
@@ -189,23 +184,22 @@ static int compare_mapping(const void *a, const void *b)
 }
 
 /* The map is at the end but needed first. */
+static bool take_map_line(void *context, char *line, size_t length)
+{
+	struct heap_text_input *c = context;
+
+	(void)length;
+	if (c->has_map)
+		take_mapping(c, line);
+	else
+		c->has_map = is_map_title(line);
+	return true;
+}
+
 static void read_map(struct heap_text_input *c)
 {
-	size_t length;
-	char *line;
-
-	if (!packed_lines_open(&c->lines, c->in->data, c->in->size)) {
-		import_fail(c->in, MAYFLY_E_MEMORY);
-		return;
-	}
-	while (!import_failed(c->in) && (line = packed_lines_next(&c->lines, &length))) {
-		if (c->has_map)
-			take_mapping(c, line);
-		else
-			c->has_map = is_map_title(line);
-	}
-	import_fail(c->in, c->lines.error);
-	packed_lines_close(&c->lines);
+	import_lines(c->in, take_map_line, c);
+	*c->in->report.problem = 0; /* found again by the next reading */
 	if (c->maps)
 		qsort(c->map, c->maps, sizeof(*c->map), compare_mapping);
 }
@@ -228,9 +222,7 @@ static void add_address(struct heap_text_input *c, uint64_t address)
 	const struct heap_text_mapping *m = find_mapping(c, call);
 	uint64_t bias = m ? t->module[m->module].bias : 0;
 
-	import_spend(c->in, 96);
-	heap_profile_frame(
-	    &c->profile, recording_frame(t, MAYFLY_FRAME_CODE, m ? m->module : NONE, call - bias));
+	heap_profile_frame(&c->profile, import_frame(c->in, m ? m->module : NONE, call - bias));
 }
 
 static bool add_stack(struct heap_text_input *c, const char *at)
@@ -389,28 +381,28 @@ static bool take_header(struct heap_text_input *c, const char *line)
 
 /* ---- the whole file ---- */
 
-static void take_lines(struct heap_text_input *c)
+static bool heap_text_line(void *context, char *line, size_t length)
 {
-	bool good = true;
-	char *line;
-	size_t length;
+	struct heap_text_input *c = context;
 
-	line = packed_lines_next(&c->lines, &length);
-	if (!line || !take_header(c, line)) {
-		import_fail(c->in, c->lines.error);
-		import_fail(c->in, line ? MAYFLY_E_DAMAGED : MAYFLY_E_EMPTY);
-	}
-	while (good && !import_failed(c->in) && (line = packed_lines_next(&c->lines, &length)) &&
-	       !is_map_title(line))
-		good = heap_text_take_line(c, line);
-	import_fail(c->in, c->lines.error);
-	if (import_failed(c->in))
-		return;
-	if (!good)
-		import_problem(c->in, "line %" PRIu64, c->lines.number);
-	else if (*c->lines.problem)
-		import_problem(c->in, "%s", c->lines.problem);
-	else if ((!c->has_map && !c->names) || c->row_open)
+	(void)length;
+	if (!c->kind && !take_header(c, line))
+		import_fail(c->in, MAYFLY_E_DAMAGED);
+	else if (!c->header)
+		c->header = true;
+	else if (is_map_title(line))
+		c->map_begun = true;
+	else if (!c->map_begun)
+		return heap_text_take_line(c, line);
+	return true;
+}
+
+static void read_rows(struct heap_text_input *c)
+{
+	import_lines(c->in, heap_text_line, c);
+	if (!c->header)
+		import_fail(c->in, MAYFLY_E_EMPTY);
+	if ((!c->has_map && !c->names) || c->row_open)
 		import_problem(c->in, "cut off");
 }
 
@@ -462,16 +454,12 @@ void heap_text_import(struct import *in)
 
 	heap_profile_begin(&c.profile, in);
 	read_map(&c);
-	if (!packed_lines_open(&c.lines, in->data, in->size))
-		import_fail(in, MAYFLY_E_MEMORY);
-	else
-		take_lines(&c);
+	read_rows(&c);
 	if (!import_failed(in)) {
 		heap_text_say_left_out(&c);
 		heap_text_describe(&c);
 		heap_profile_write(&c.profile);
 	}
-	packed_lines_close(&c.lines);
 	heap_profile_end(&c.profile);
 	free(c.map);
 }

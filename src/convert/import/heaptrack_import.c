@@ -69,7 +69,6 @@ struct pointer {
 
 struct heaptrack_input {
 	struct import *in;
-	struct packed_lines lines;
 	uint64_t version;
 	uint64_t page_bytes, most_pages;
 	int64_t now_ns;
@@ -166,7 +165,7 @@ static bool string_of(const struct heaptrack_input *c, uint64_t number, uint32_t
 /* The file does not tell where a module begins, so addresses remain those of the process. */
 static bool heaptrack_find_module(struct heaptrack_input *c, uint64_t number, uint32_t *module)
 {
-	struct recording_module fresh = {.to_ns = INT64_MAX};
+	struct recording_module fresh = {0};
 
 	*module = NONE;
 	if (!number)
@@ -177,10 +176,8 @@ static bool heaptrack_find_module(struct heaptrack_input *c, uint64_t number, ui
 		if (!import_grow(c->in, &c->module, c->module_room, &c->module_room,
 				 sizeof(*c->module)))
 			return true;
-	if (!c->module[number - 1]) {
-		import_spend(c->in, 512);
-		c->module[number - 1] = recording_module(c->in->tables, &fresh) + 1;
-	}
+	if (!c->module[number - 1])
+		c->module[number - 1] = import_module(c->in, fresh, 0) + 1;
 	*module = c->module[number - 1] - 1;
 	return true;
 }
@@ -217,8 +214,7 @@ static bool add_place(struct heaptrack_input *c, const char *at)
 	if (!heaptrack_hex(&at, &address) || !heaptrack_hex(&at, &number) ||
 	    !heaptrack_find_module(c, number, &module))
 		return false;
-	import_spend(c->in, 96);
-	frame = recording_frame(t, MAYFLY_FRAME_CODE, module, address ? address - 1 : 0);
+	frame = import_frame(c->in, module, address ? address - 1 : 0);
 	IMPORT_APPEND(c->in, c->place, c->places, c->place_room, frame);
 	if (t->frames == frames || name_place(c, at, frame))
 		return true;
@@ -403,33 +399,14 @@ static bool begin_version(struct heaptrack_input *c, const char *at)
 	return true;
 }
 
-/* Arguments are separated by spaces; an argument that contains spaces is split. */
-static bool add_words(struct heaptrack_input *c, char *text)
-{
-	struct recording *t = c->in->tables;
-	char *save = NULL;
-
-	import_spend(c->in, 64 * (uint64_t)strlen(text));
-	for (char *word = strtok_r(text, " ", &save); word && !c->in->error;
-	     word = strtok_r(NULL, " ", &save)) {
-		uint32_t *bigger = reallocarray(t->command, t->command_count + 1, sizeof(*bigger));
-
-		if (!bigger) {
-			import_fail(c->in, MAYFLY_E_MEMORY);
-			break;
-		}
-		t->command = bigger;
-		bigger[t->command_count++] = recording_name(t, word);
-	}
-	return true;
-}
-
+/* An argument that contains spaces is split. */
 static bool set_command(struct heaptrack_input *c, char *text)
 {
 	if (c->in->tables->command)
 		return false;
 	c->in_command = true;
-	return add_words(c, text);
+	import_command(c->in, text);
+	return true;
 }
 
 static bool set_time(struct heaptrack_input *c, uint64_t ms)
@@ -512,27 +489,20 @@ static bool heaptrack_take_line(struct heaptrack_input *c, char *line, size_t le
 }
 
 /* Everything before an impossible line is used. */
-static void take_lines(struct heaptrack_input *c)
+static bool heaptrack_line(void *context, char *line, size_t length)
 {
-	bool good = true;
-	size_t length;
-	char *line;
+	struct heaptrack_input *c = context;
+	char kind = *line;
+	bool good = heaptrack_take_line(c, line, length);
 
-	while (good && !import_failed(c->in) && (line = packed_lines_next(&c->lines, &length))) {
-		char kind = *line;
-
-		good = heaptrack_take_line(c, line, length);
-		/* An argument may contain line ends. */
-		if (!good && c->in_command)
-			good = add_words(c, line);
-		else if (kind != 'X' && kind != '#' && kind)
-			c->in_command = false;
+	/* An argument may contain line ends. */
+	if (!good && c->in_command) {
+		import_command(c->in, line);
+		return true;
 	}
-	import_fail(c->in, c->lines.error);
-	if (!good)
-		import_problem(c->in, "line %" PRIu64, c->lines.number);
-	else if (!c->in->error)
-		import_problem(c->in, "%s", c->lines.problem);
+	if (kind != 'X' && kind != '#' && kind)
+		c->in_command = false;
+	return good;
 }
 
 /* ---- the whole file ---- */
@@ -566,12 +536,8 @@ void heaptrack_import(struct import *in)
 	in->budget += MEMORY_MORE;
 	import_begin_events(in);
 	recording_thread(in->tables, 0, 0);
-	if (!packed_lines_open(&c.lines, in->data, in->size))
-		import_fail(in, MAYFLY_E_MEMORY);
-	else
-		take_lines(&c);
+	import_lines(in, heaptrack_line, &c);
 	heaptrack_describe(&c);
-	packed_lines_close(&c.lines);
 	free(c.string);
 	free(c.place);
 	free(c.stack);

@@ -8,8 +8,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "convert/import/packed.h"
+
 #define MEMORY_FREE	((uint64_t)128 << 20)
 #define MEMORY_PER_BYTE 64
+
+/* Limit of the unpacked size. */
+#define PLAIN_FREE     ((size_t)64 << 20)
+#define PLAIN_PER_BYTE 128
+
+/* Programs loaded at a fixed address lie below this, relocated ones above. */
+#define FIXED_BELOW ((uint64_t)1 << 32)
+
+/* What a row of a recording's tables takes, which double as they grow. */
+#define MODULE_COST 512
+#define FRAME_COST  96
 
 void import_begin(struct import *in)
 {
@@ -73,6 +86,74 @@ bool import_grow(struct import *in, void *array, size_t used, size_t *room, size
 	memcpy(array, &bigger, sizeof(bigger));
 	*room = want;
 	return true;
+}
+
+/* ---- the file ---- */
+
+uint8_t *import_unpack(struct import *in, size_t *size)
+{
+	const char *problem = "";
+	uint8_t *plain = NULL;
+
+	import_fail(in, packed_all(in->data, in->size, PLAIN_FREE + in->size * PLAIN_PER_BYTE,
+				   &plain, size, &problem));
+	if (!in->error && *problem)
+		import_problem(in, "%s", problem);
+	return plain;
+}
+
+void import_lines(struct import *in, import_take_line *take, void *context)
+{
+	struct packed_lines lines;
+	bool good = true;
+	size_t length;
+	char *line;
+
+	if (!packed_lines_open(&lines, in->data, in->size))
+		import_fail(in, MAYFLY_E_MEMORY);
+	while (good && !import_failed(in) && (line = packed_lines_next(&lines, &length)))
+		good = take(context, line, length);
+	import_fail(in, lines.error);
+	if (!good)
+		import_problem(in, "line %" PRIu64, lines.number);
+	else if (!in->error && *lines.problem)
+		import_problem(in, "%s", lines.problem);
+	packed_lines_close(&lines);
+}
+
+/* ---- rows ---- */
+
+void import_command(struct import *in, char *text)
+{
+	struct recording *t = in->tables;
+	char *save = NULL;
+
+	import_spend(in, 64 * (uint64_t)strlen(text));
+	for (char *word = strtok_r(text, " ", &save); word && !in->error;
+	     word = strtok_r(NULL, " ", &save)) {
+		uint32_t *bigger = reallocarray(t->command, t->command_count + 1, sizeof(*bigger));
+
+		if (!bigger) {
+			import_fail(in, MAYFLY_E_MEMORY);
+			break;
+		}
+		t->command = bigger;
+		bigger[t->command_count++] = recording_name(t, word);
+	}
+}
+
+uint32_t import_module(struct import *in, struct recording_module m, uint64_t offset)
+{
+	import_spend(in, MODULE_COST);
+	m.to_ns = INT64_MAX;
+	m.bias = m.start < FIXED_BELOW || m.start < offset ? 0 : m.start - offset;
+	return recording_module(in->tables, &m);
+}
+
+uint32_t import_frame(struct import *in, uint32_t module, uint64_t address)
+{
+	import_spend(in, FRAME_COST);
+	return recording_frame(in->tables, MAYFLY_FRAME_CODE, module, address);
 }
 
 void import_begin_events(struct import *in)

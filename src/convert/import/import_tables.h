@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "convert/import/importer.h"
+#include "trace/write/recording.h"
 
 /* What import_run() does before and after a reader, for others that make a trace of rows. */
 void import_begin(struct import *in);
@@ -30,6 +31,24 @@ bool import_grow(struct import *in, void *array, size_t used, size_t *room, size
 		if (import_grow(in, &(array), count, &(room), sizeof(*(array))))                   \
 			(array)[(count)++] = __VA_ARGS__;                                          \
 	while (0)
+
+/* Reads all of the file into memory, unpacked: NULL, and no size, after an error. The caller frees it.
+ * The report says if the file is cut off. */
+uint8_t *import_unpack(struct import *in, size_t *size);
+
+/* Gives each line of the unpacked file, zero-terminated, to take(), until one is impossible, of which
+ * take() returns false: the report tells its number then. */
+typedef bool import_take_line(void *context, char *line, size_t length);
+void import_lines(struct import *in, import_take_line *take, void *context);
+
+/* Adds the words of a command line, which are separated by spaces; `text` is cut into them. */
+void import_command(struct import *in, char *text);
+
+/* Adds a module of which path, start, end and build-id are set, and what file offset is mapped at its
+ * start. Programs that are not relocated lie low; there addresses are those of the file. */
+uint32_t import_module(struct import *in, struct recording_module m, uint64_t offset);
+/* The frame of an address in a module, or in RECORDING_NONE. */
+uint32_t import_frame(struct import *in, uint32_t module, uint64_t address);
 
 /* Begins the events of an exact trace. */
 void import_begin_events(struct import *in);

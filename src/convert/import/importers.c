@@ -12,6 +12,7 @@ static const struct import_format imports[] = {
     {"Memtrace", memtrace_recognise, memtrace_import, NULL},
     {"heaptrack", heaptrack_recognise, heaptrack_import, NULL},
     {"heap profile", heap_text_recognise, heap_text_import, NULL},
+    {"DHAT", dhat_recognise, dhat_import, NULL},
     {"pprof", pprof_recognise, pprof_import, NULL},
 };
 

@@ -210,6 +210,7 @@ int packed_all(const void *data, size_t size, size_t most, uint8_t **bytes, size
 		return 0;
 	free(*bytes);
 	*bytes = NULL;
+	*used = 0;
 	return error;
 }
 

@@ -26,12 +26,6 @@
 
 #define NONE RECORDING_NONE
 
-/* Limit of the unpacked size. */
-#define PLAIN_FREE     ((size_t)64 << 20)
-#define PLAIN_PER_BYTE 128
-
-#define FIXED_BELOW ((uint64_t)1 << 32) /* as in heap_text_import.c */
-
 /* The names of value types, and what they mean here. */
 enum { LIVE, LIVE_BYTES, ALL, ALL_BYTES, KINDS };
 static const struct {
@@ -230,23 +224,21 @@ static void set_build_id(struct recording_module *m, const struct text *text)
 static uint32_t pprof_find_module(struct pprof_input *c, uint64_t id)
 {
 	struct item *item = id ? pprof_find(&c->table[PROFILE_MAPPING], id) : NULL;
-	struct recording_module m = {.to_ns = INT64_MAX};
-	uint64_t offset, build_id;
+	struct recording_module m = {0};
+	uint64_t build_id;
 
 	if (!item || item->made != NONE)
 		return item ? item->made : NONE;
 	m.start = number_in(item->bytes, item->size, MAPPING_START);
 	m.end = number_in(item->bytes, item->size, MAPPING_LIMIT);
-	offset = number_in(item->bytes, item->size, MAPPING_OFFSET);
 	m.path = pprof_intern(c, number_in(item->bytes, item->size, MAPPING_FILENAME));
 	build_id = number_in(item->bytes, item->size, MAPPING_BUILD_ID);
 	if (m.end < m.start)
 		m.end = m.start;
-	m.bias = m.start < FIXED_BELOW || m.start < offset ? 0 : m.start - offset;
 	if (build_id < c->strings)
 		set_build_id(&m, &c->string[build_id]);
-	import_spend(c->in, 512);
-	return item->made = recording_module(c->in->tables, &m);
+	return item->made =
+		   import_module(c->in, m, number_in(item->bytes, item->size, MAPPING_OFFSET));
 }
 
 /* Adds one function of a place. */
@@ -292,13 +284,12 @@ static void pprof_make_frame(struct pprof_input *c, struct item *location)
 	uint32_t module =
 	    pprof_find_module(c, number_in(location->bytes, location->size, LOCATION_MAPPING));
 
-	import_spend(c->in, 96);
 	if (module != NONE && address)
 		address -= t->module[module].bias;
 	if (address)
-		location->made = recording_frame(t, MAYFLY_FRAME_CODE, module, address);
+		location->made = import_frame(c->in, module, address);
 	if (!address || t->frames == before)
-		location->made = recording_frame(t, MAYFLY_FRAME_CODE, module, UINT64_MAX - number);
+		location->made = import_frame(c->in, module, UINT64_MAX - number);
 	pprof_name_frame(c, location, location->made);
 }
 
@@ -549,14 +540,10 @@ static void write_out(struct pprof_input *c)
 void pprof_import(struct import *in)
 {
 	struct pprof_input c = {.in = in};
-	const char *problem;
-	uint8_t *plain;
+	uint8_t *plain = import_unpack(in, &c.size);
 
-	import_fail(in, packed_all(in->data, in->size, PLAIN_FREE + in->size * PLAIN_PER_BYTE,
-				   &plain, &c.size, &problem));
 	if (in->error)
 		return;
-	import_problem(in, "%s", problem);
 	c.data = plain;
 	heap_profile_begin(&c.profile, in);
 	read_tables(&c);

@@ -1,0 +1,141 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Files with rows of stack and bytes through the commands: DHAT. They are made here by the tools
+themselves, and what these say of them is what mayfly must say."""
+import collections
+import functools
+import json
+import re
+
+import profiles
+from harness import MAYFLY, Folder, case, check, main, mayfly, need, run, same
+
+folder = Folder()
+folder.__enter__()
+
+
+def write(name, data):
+    path = folder / name
+    with open(path, "wb") as f:
+        f.write(data if isinstance(data, bytes) else data.encode())
+    return path
+
+
+def facts(path, **how):
+    return json.loads(mayfly("info", "--json", path, **how).text)
+
+
+def selves(path, *options):
+    """Bytes and blocks of each function itself."""
+    sums = collections.Counter()
+    for row in json.loads(mayfly("report", "--json", "--frames=all", "--by", "function", *options, path).text)["rows"]:
+        sums[row["function"]] += row["self"]["bytes"]["estimate"]
+    return {name: value for name, value in sums.items() if value}
+
+
+def refused(name, data, *words):
+    """One line that names the file and the way round."""
+    result = mayfly("report", write(name, data), code=1, lines=1)
+    check(all(word in result.message for word in (name, *words)), result.message, words)
+
+
+# ---- valgrind ----
+
+ALLOCATING = """#include <stdlib.h>
+#include <string.h>
+char *kept[300];
+__attribute__((noinline)) char *leaf(int n) { char *p = malloc(n); memset(p, 1, n); return p; }
+__attribute__((noinline)) void grow(void) { for (int i = 0; i < 300; i++) kept[i] = leaf(1000 + i); }
+__attribute__((noinline)) void churn(void) { for (int i = 0; i < 999; i++) free(leaf(64 + i)); }
+__attribute__((noinline)) void tiny(int n) { for (int i = 0; i < n; i++) kept[i] = calloc(1 + i % 2, 7); }
+int main(void)
+{
+	grow();
+	churn();
+	for (int i = 0; i < 160; i++)
+		free(kept[i]);
+	tiny(10);
+	return 0;
+}
+"""
+
+
+@functools.cache
+def valgrind(tool, *options):
+    """The file that a tool of valgrind makes, and what it says."""
+    need("valgrind", "gcc")
+    source, program = write("allocating.c", ALLOCATING), folder / "allocating"
+    same(run(["gcc", "-g", "-O1", "-fno-inline", "-o", program, source]).code, 0, "gcc")
+    path = folder / ("-".join((tool, *options)).replace("=", "") + ".out")
+    done = run(["valgrind", "--tool=" + tool, "--%s-out-file=%s" % (tool, path), *options, program])
+    same(done.code, 0, "valgrind %r" % done)
+    return path, done.err.decode()
+
+
+def total_of(figures):
+    return figures["bytes"]["estimate"], figures["blocks"]["estimate"]
+
+
+@case
+def dhat_figures_are_dhats():
+    path, said = valgrind("dhat")
+    with open(path) as f:
+        wanted = json.load(f)
+    got = facts(path)
+    for title, key in (("Total", "allocated"), ("At t-gmax", "peak"), ("At t-end", "live_at_end")):
+        numbers = re.search(title + r": +([\d,]+) bytes in ([\d,]+) blocks", said).groups()
+        same(total_of(got[key]), tuple(int(n.replace(",", "")) for n in numbers), title)
+    same([got[key] for key in ("peak_time_ns", "duration_ns", "pid", "mode", "converted_from")],
+         [wanted["tg"], wanted["te"], wanted["pid"], "exact", "DHAT"])
+    same(got["command"], [folder / "allocating"], "command")
+    for metric, bytes_of in (("allocated", "tb"), ("peak", "gb"), ("live", "eb")):
+        sums = collections.Counter()
+        for row in wanted["pps"]:
+            stack = [wanted["ftbl"][i].split(" ")[1] for i in row["fs"]]
+            sums[next(name for name in stack if name not in ("malloc", "calloc"))] += row[bytes_of]
+        same(selves(path, "--metric", metric), {name: value for name, value in sums.items() if value}, metric)
+    first = json.loads(mayfly("report", "--json", "--by", "stack", "--metric", "live", path).text)["rows"][0]
+    same([(p["function"], p["file"], p["line"]) for p in first["stack"]],
+         [("leaf", "allocating.c", 4), ("grow", "allocating.c", 5), ("main", "allocating.c", 10)], "stack")
+
+
+@case
+def dhat_of_other_modes():
+    for mode in ("ad-hoc", "copy"):
+        if mode == "copy" and "copy" not in run(["valgrind", "--tool=dhat", "--help"]).out.decode():
+            continue  # valgrind 3.15 to 3.17
+        path, _ = valgrind("dhat", "--mode=" + mode)
+        with open(path, "rb") as f:
+            refused(mode, f.read(), "a DHAT file, but not of the heap; run valgrind --tool=dhat with --mode=heap")
+
+
+@case
+def dhat_of_rust():
+    """Its times are microseconds, its places have columns, and names may need escapes."""
+    path = write("rust.json", profiles.DHAT_RUST)
+    got = facts(path)
+    same([total_of(got[key]) for key in ("allocated", "peak", "live_at_end")], [(64, 2), (64, 2), (16, 1)])
+    same([got["peak_time_ns"], got["duration_ns"]], [7000, 9000], "times")
+    rows = json.loads(mayfly("report", "--json", "--frames=all", "--by", "stack", "--metric", "peak", path).text)["rows"]
+    same([(p["function"], p["file"], p["line"]) for p in rows[0]["stack"]],
+         [("<a::B as c::\"D\">::e\u00e9\U0001f41b", "src/e.rs", 4), ("0x20", None, None)], "stack")
+
+
+@case
+def dhat_hostile():
+    good = profiles.DHAT_RUST
+    for name, data, *words in (
+            ("cut", good[:300], "cut off before the names of its functions"),
+            ("open", good[:-3], "cut off before the names of its functions"),
+            ("version", good.replace('Version":2', 'Version":9'), "an unsupported newer version of DHAT"),
+            ("number", good.replace('"fs":[1,2]', '"fs":[1,99]'), "a function that it does not name"),
+            ("large", good.replace('"tb":48', '"tb":1e99'), "cut off before"),
+            ("deep", '{"dhatFileVersion":2,"x":' + "[" * 1000000, "cut off before")):
+        refused(name, data, "a DHAT file, ", *words)
+    # Less in all than at once: the figures of the moments stay.
+    got = facts(write("less", good.replace('"tb":48,"tbk":1', '"tb":1,"tbk":0')))
+    same([total_of(got[key]) for key in ("peak", "live_at_end")], [(64, 2), (16, 1)])
+
+
+if __name__ == "__main__":
+    main()
