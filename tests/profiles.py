@@ -90,6 +90,47 @@ DHAT_RUST = r"""{"dhatFileVersion":2,"mode":"rust-heap","verb":"Allocated","bklt
 ,"ftbl":["[root]","0x10: <a::B as c::\"D\">::e\u00E9\ud83d\udc1b (src/e.rs:4:17)","0x20: ???"]}
 """
 
+MASSIF = """desc: (none)
+cmd: ./a one
+time_unit: ms
+#-----------
+snapshot=0
+#-----------
+time=0
+mem_heap_B=0
+mem_heap_extra_B=0
+mem_stacks_B=0
+heap_tree=empty
+#-----------
+snapshot=1
+#-----------
+time=20
+mem_heap_B=1000
+mem_heap_extra_B=16
+mem_stacks_B=0
+heap_tree=detailed
+n2: 1000 (heap allocation functions) malloc/new/new[], --alloc-fns, etc.
+ n1: 700 0x10: leaf (l.c:4)
+  n0: 600 0x20: main (l.c:7)
+ n0: 300 in 3 places, all below massif's threshold (1.00%)
+#-----------
+snapshot=2
+#-----------
+time=30
+mem_heap_B=1100
+mem_heap_extra_B=16
+mem_stacks_B=0
+heap_tree=empty
+#-----------
+snapshot=3
+#-----------
+time=40
+mem_heap_B=50
+mem_heap_extra_B=16
+mem_stacks_B=0
+heap_tree=empty
+"""
+
 
 # ---- protocol buffers ----
 
@@ -356,6 +397,7 @@ def main():
                               ("gperftools", b"t", GPERFTOOLS.encode()),
                               ("go", b"t", GO.encode()),
                               ("dhat", b"d", DHAT_RUST.encode()),
+                              ("massif", b"m", MASSIF.encode()),
                               ("pprof", b"p", small_pprof()),
                               ("eventlog", b"e" + struct.pack("<H", len(EVENTLOG_METADATA)),
                                EVENTLOG_METADATA + small_eventlog()),

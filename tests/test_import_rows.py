@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Files with rows of stack and bytes through the commands: DHAT. They are made here by the tools
+"""Files with rows of stack and bytes through the commands: DHAT, massif. They are made here by the tools
 themselves, and what these say of them is what mayfly must say."""
 import collections
 import functools
@@ -135,6 +135,81 @@ def dhat_hostile():
     # Less in all than at once: the figures of the moments stay.
     got = facts(write("less", good.replace('"tb":48,"tbk":1', '"tb":1,"tbk":0')))
     same([total_of(got[key]) for key in ("peak", "live_at_end")], [(64, 2), (16, 1)])
+
+
+def live_at(path, time):
+    return json.loads(mayfly("report", "--json", "--metric", "live", "--at", time, path).text)["total"]["bytes"]["estimate"]
+
+
+@case
+def massif_figures_are_ms_prints():
+    path, _ = valgrind("massif", "--detailed-freq=3")
+    need("ms_print")
+    printed = run(["ms_print", "--threshold=0", path]).out.decode()
+    snapshots = {int(n): (int(time.replace(",", "")), int(heap.replace(",", ""))) for n, time, heap in
+                 re.findall(r"^ *(\d+) +([\d,]+) +[\d,]+ +([\d,]+) +[\d,]+ +[\d,]+$", printed, re.M)}
+    detailed = re.search(r"Detailed snapshots: \[(.* \(peak\).*)\]", printed).group(1)
+    moments = [int(n) for n in re.findall(r"\d+", detailed)]
+    peak = max(moments, key=lambda n: snapshots[n][1])  # up to 1 % above what massif calls so
+    check(len(moments) > 5 and len(snapshots) > 2 * len(moments), snapshots, moments)
+    got = facts(path)
+    for n in [*moments, max(snapshots)]:
+        same(live_at(path, "%dns" % snapshots[n][0]), snapshots[n][1], "snapshot %d" % n)
+    same(got["peak"]["bytes"]["estimate"], snapshots[peak][1], "the peak")
+    same([got["duration_ns"], got["converted_from"], got["live_at_end"]["bytes"]["estimate"]],
+         [snapshots[max(snapshots)][0], "massif", snapshots[max(snapshots)][1]])
+    check(re.search(r"^Snapshots +\d+$", mayfly("report", path).text, re.M), "snapshots have an interval")
+    check({"allocated", "blocks"} <= set(got["absent"]), got["absent"])
+    check("%d of its %d snapshots" % (len(moments), len(snapshots)) in got["note"], got["note"])
+    # Each function with what it calls, at the peak.
+    tree = printed.split("\n%3d " % peak)[1].split("\n---")[0]
+    wanted = collections.Counter()
+    for size, name in re.findall(r"->[\d.]+% \(([\d,]+)B\) 0x\w+: (\w+)", tree):
+        wanted[name] += int(size.replace(",", ""))
+    rows = json.loads(mayfly("report", "--json", "--frames=all", "--by", "function", "--sort", "total", path).text)["rows"]
+    totals = {row["function"]: row["total"]["bytes"]["estimate"] for row in rows}
+    check(len(wanted) >= 3, wanted)
+    same({name: totals[name] for name in wanted}, dict(wanted), "with what they call")
+
+
+@case
+def massif_by_hand():
+    path = write("massif.out", profiles.MASSIF)
+    got = facts(path)
+    same([got["peak"]["bytes"]["estimate"], got["peak_time_ns"], got["live_at_end"]["bytes"]["estimate"],
+          got["duration_ns"]], [1000, 20000000, 50, 40000000])
+    same(got["command"], ["./a", "one"], "command")
+    check("1 of its 4 snapshots; the others have no stacks (the highest has 1100 bytes)" in got["note"], got["note"])
+    check("nanosecond" not in got["note"], got["note"])
+    same(selves(path), {"leaf": 700, "(below massif's threshold)": 300}, "at the peak")
+    same(selves(path, "--metric", "live"), {"(massif kept no stacks of its last snapshot)": 50}, "at the end")
+    rows = json.loads(mayfly("report", "--json", "--frames=all", "--by", "stack", path).text)["rows"]
+    same([([p["function"] for p in row["stack"]], row["self"]["bytes"]["estimate"]) for row in rows],
+         [(["leaf", "main"], 600), (["(below massif's threshold)"], 300), (["leaf"], 100)], "stacks")
+
+
+@case
+def massif_is_what_export_writes():
+    path, _ = valgrind("massif", "--detailed-freq=3")
+    again = folder / "again.massif"
+    mayfly("export", "--to", "massif", "-o", again, path)
+    same(facts(again)["peak"]["bytes"], facts(path)["peak"]["bytes"], "peak")
+    same(selves(again), selves(path), "functions at the peak")
+
+
+@case
+def massif_hostile():
+    for name, old, new in (("more", "n1: 700", "n1: 1001"), ("deep", "  n0: 600", "   n0: 600"),
+                           ("word", "n1: 700", "n1: x"), ("tree", "heap_tree=detailed", "heap_tree=green"),
+                           ("large", "n2: 1000", "n2: 99999999999999999999"), ("unit", "time_unit: ms", "time_unit: cows")):
+        check(old in profiles.MASSIF, old)
+        path = write(name, profiles.MASSIF.replace(old, new))
+        line = 1 + profiles.MASSIF[:profiles.MASSIF.index(old)].count("\n")
+        result = mayfly("info", path, lines=1, code=name == "unit")
+        check(result.message.rstrip().split("; ")[0].endswith("line %d" % line), result.message, line)
+    tree = "\n".join(" " * i + "n1: 1000 0x%x: f%d (l.c:%d)" % (i, i, i) for i in range(1, 6000))
+    result = run([MAYFLY, "info", write("deeper", profiles.MASSIF.replace(" n1: 700", tree + "\n n1: 0"))])
+    check(b"damaged: line" in result.err and result.code == 0, result)
 
 
 if __name__ == "__main__":

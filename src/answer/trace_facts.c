@@ -143,6 +143,18 @@ size_t trace_snapshots(const struct mayfly_trace *trace)
 	return mayfly_trace_info(trace)->snapshot_ns ? trace_sums_parts(trace) : 0;
 }
 
+char *trace_snapshots_text(char *buffer, size_t size, const struct mayfly_trace *trace)
+{
+	int64_t every = mayfly_trace_info(trace)->snapshot_ns;
+	char text[32];
+
+	if (every <= 1)
+		return text_format(buffer, size, "%zu", trace_snapshots(trace));
+	return text_format(buffer, size, "every %s, %zu with changes",
+			   text_duration(text, sizeof(text), (double)every),
+			   trace_snapshots(trace));
+}
+
 /* The smallest and the largest interval that was in force; 0: nothing was sampled. */
 struct intervals {
 	double least, most;

@@ -39,6 +39,8 @@ const char *trace_heap_owner(const struct mayfly_trace *trace);
 
 /* The number of intervals that a trace of snapshots has counters for; 0 for other traces. */
 size_t trace_snapshots(const struct mayfly_trace *trace);
+/* "every 500 ms, 2 with changes", or, when the snapshots of another tool's file had no interval, "2". */
+char *trace_snapshots_text(char *buffer, size_t size, const struct mayfly_trace *trace);
 /* "1 byte in 512 KiB", and how far the interval was raised. */
 char *interval_text(char *buffer, size_t size, const struct mayfly_trace *trace);
 /* "stratified" between these two; "" when it is not known. */

@@ -121,6 +121,7 @@ const struct option_table import_option_table = {
 	"  gperftools   heap profiles, and Go's as text\n"
 	"  pprof        heap profiles (profile.proto), .gz or plain\n"
 	"  DHAT         of valgrind, and of Rust's dhat (JSON)\n"
+	"  massif       of valgrind\n"
 	"  eventlog     of OCaml's runtime, 4.11 to 4.14: the file, or its folder with metadata\n"
 	"\n"
 	"All commands read such a file directly, too; a trace is smaller and faster. What a\n"

@@ -84,10 +84,8 @@ static void print_sampling(const struct output *o, const struct mayfly_trace *tr
 		    "sampled, %.3g per word: 1 byte in %s", info->ocaml_rate,
 		    text_bytes(text, sizeof(text), (double)info->ocaml_interval_bytes));
 	if (info->snapshot_ns && !(info->absent & MAYFLY_ABSENT_TIMES))
-		print_field(o, "Snapshots",
-			    "every %s, %zu with changes: counters of each stack, not single blocks",
-			    text_duration(text, sizeof(text), (double)info->snapshot_ns),
-			    trace_snapshots(trace));
+		print_field(o, "Snapshots", "%s: counters of each stack, not single blocks",
+			    trace_snapshots_text(text, sizeof(text), trace));
 }
 
 static void print_events(const struct output *o, const struct opened_trace *file)

@@ -73,9 +73,8 @@ static void print_recorded(const struct report *r)
 			    trace_samples(info), samples_word(trace_samples(info)), inherited,
 			    trace_frees(info));
 	if (info->snapshot_ns && !(info->absent & MAYFLY_ABSENT_TIMES))
-		print_field(&r->out, "Snapshots", "every %s, %zu with changes",
-			    text_duration(duration, sizeof(duration), (double)info->snapshot_ns),
-			    trace_snapshots(r->file.trace));
+		print_field(&r->out, "Snapshots", "%s",
+			    trace_snapshots_text(duration, sizeof(duration), r->file.trace));
 }
 
 /* more: follows the number of blocks. */

@@ -13,6 +13,7 @@ static const struct import_format imports[] = {
     {"heaptrack", heaptrack_recognise, heaptrack_import, NULL},
     {"heap profile", heap_text_recognise, heap_text_import, NULL},
     {"DHAT", dhat_recognise, dhat_import, NULL},
+    {"massif", massif_recognise, massif_import, NULL},
     {"pprof", pprof_recognise, pprof_import, NULL},
 };
 
