@@ -8,6 +8,8 @@
  *	dlsym(handle, "free")	gives the hook where it would give the function underneath it
  *	mallocx, tc_new, ...	of the program's allocator: the slots of all libraries, and what dlsym
  *				gives, are led to entries.c
+ *	malloc of the program	an executable that exports one is found before us: the slots of its
+ *				libraries for it are led to the hooks (own_malloc.h)
  *	dlmopen			a libc and a heap of its own: remarked
  *
  * Without mayfly all of these are the function underneath the hook, so the program gets what it
@@ -39,19 +41,19 @@
 #include "agent/entries.h"
 #include "agent/hooks.h"
 #include "agent/image.h"
+#include "agent/own_malloc.h"
 #include "agent/real.h"
 #include "agent/slots.h"
 #include "agent/spool.h"
-
-extern __typeof(_dl_find_object) _dl_find_object __attribute__((weak));
 
 #define PATIENCE 200000u /* looks at a taken lock */
 
 /* Named by the assembly of CPU_ANSWER_HOOK only. */
 HIDDEN void *bypass_real_dlsym;
-HIDDEN void *bypass_dlsym_first(void *handle, const char *name);
+HIDDEN void *bypass_dlsym_first(void *handle, const char *name, const void *const *caller);
 
 static bool entries;	     /* the allocator has functions of its own */
+static bool own;	     /* the program has its own malloc, and its libraries call it */
 static _Atomic bool deep;    /* a library was opened with RTLD_DEEPBIND */
 static __thread bool opened; /* by this thread, and not looked at since */
 void (*bypass_opened)(void);
@@ -96,8 +98,9 @@ enum unbound {
 
 /* How to look at a library. */
 struct view {
+	bool hooks;	      /* it may call the functions underneath the hooks */
 	bool deep;	      /* it may have been opened with RTLD_DEEPBIND */
-	enum unbound unbound; /* of malloc and its relatives, in such a library */
+	enum unbound unbound; /* of malloc and its relatives */
 	enum unbound entry;   /* of the allocator's own functions */
 };
 
@@ -106,7 +109,7 @@ static void change_slot(const struct image *o, void **slot, const char *name, ui
 {
 	const struct view *view = how;
 	void *value, *ours, *underneath;
-	const struct hook *hook = view->deep ? hooks_find(name) : NULL;
+	const struct hook *hook = view->hooks ? hooks_find(name) : NULL;
 	const struct entry *entry = hook || !entries ? NULL : entries_find(name);
 	enum unbound unbound = hook ? view->unbound : view->entry;
 
@@ -118,12 +121,13 @@ static void change_slot(const struct image *o, void **slot, const char *name, ui
 	/* None, or the address in the file: the loader has not come to it yet. */
 	if (value == ours || !value || (o->bias && (uintptr_t)value < o->end - o->start))
 		return;
-	bool lazy = CPU_SLOT_IS_LAZY(type) && image_has(o, value);
+	bool lazy = CPU_SLOT_IS_LAZY(type) && image_has(o, value) && value != image_find(o, name);
 
 	if (lazy ? unbound == UNBOUND_OURS : value == underneath) {
 		if (slots_change(o, slot, value, ours) == SLOT_UNCHANGED)
 			remark_unchanged();
-	} else if (hook && (lazy ? unbound == UNBOUND_OTHER : CPU_SLOT_IS_CONST(type))) {
+	} else if (hook && view->deep &&
+		   (lazy ? unbound == UNBOUND_OTHER : CPU_SLOT_IS_CONST(type))) {
 		remark_other();
 	}
 }
@@ -135,11 +139,31 @@ static void *underneath_malloc(void)
 	return hooks_underneath(hooks_find("malloc"));
 }
 
-/* Those that are meant to call the allocator itself: it, and we. */
+/* Those that are meant to call the allocator itself: it, and we. A program's own malloc is called by
+ * all but the loader, which keeps to its own functions. */
 static bool is_exempt(const struct image *o)
 {
+	if (own)
+		return image_has(o, remark) || image_find(o, "__tls_get_addr");
 	return image_has(o, underneath_malloc()) || image_has(o, remark) ||
 	       image_find(o, "_dl_find_object") || image_find(o, "malloc");
+}
+
+static struct view view_of(bool deep_library, enum unbound unbound)
+{
+	return (struct view){own || deep_library, deep_library,
+			     deep_library ? unbound : UNBOUND_OURS,
+			     deep_library ? UNBOUND_WAIT : UNBOUND_OURS};
+}
+
+static void change_slots(const struct image *o, struct view view)
+{
+	if (is_exempt(o))
+		return;
+	if (own)
+		slots_each_named(o, change_slot, &view);
+	else
+		slots_each(o, change_slot, &view);
 }
 
 /* The last library before any was opened with RTLD_DEEPBIND: new ones come after it in the loader's
@@ -175,13 +199,12 @@ static int look_for_slots(struct dl_phdr_info *info, size_t size, void *to)
 {
 	struct look *look = to;
 	bool new = deep && (look->new || !look->has_last);
-	struct view view = {new, look->unbound, new ? UNBOUND_WAIT : UNBOUND_OURS};
 	struct image o;
 
 	(void)size;
 	look->new |= info->dlpi_phdr == last_before;
-	if ((new || entries) && slots_image(info, &o) && !is_exempt(&o))
-		slots_each(&o, change_slot, &view);
+	if ((new || entries || own) && slots_image(info, &o))
+		change_slots(&o, view_of(new, look->unbound));
 	return 0;
 }
 
@@ -241,17 +264,12 @@ static void look_at_libraries(void)
  * so it is not known here whether another library defines a malloc. */
 static void look_at_module(uint64_t start)
 {
-	struct view view = {deep, UNBOUND_WAIT, deep ? UNBOUND_WAIT : UNBOUND_OURS};
-	struct dl_find_object found;
 	struct image o;
 
-	if (_dl_find_object((void *)start, &found) || !lock())
+	if (!slots_image_at((void *)start, &o) || !lock())
 		return;
-	o = (struct image){.bias = found.dlfo_link_map->l_addr,
-			   .start = (uintptr_t)found.dlfo_map_start,
-			   .end = (uintptr_t)found.dlfo_map_end};
-	if (o.bias == o.start && image_read(&o, found.dlfo_link_map->l_ld) && !is_exempt(&o))
-		slots_each(&o, change_slot, &view);
+	if (o.bias == o.start)
+		change_slots(&o, view_of(deep, UNBOUND_WAIT));
 	unlock();
 }
 
@@ -330,10 +348,23 @@ static bool hooks_are_called(const void **other)
 
 static void remark_own_malloc(const void *function)
 {
-	struct dl_find_object definer;
+	const struct link_map *definer;
+	struct image o;
 
-	if (!_dl_find_object((void *)function, &definer))
-		remark_definer("malloc", definer.dlfo_link_map->l_name, ": no block is seen");
+	if ((definer = slots_image_at(function, &o)))
+		remark_definer("malloc", definer->l_name,
+			       own ? ": only what its libraries allocate is seen, once they are "
+				     "initialised; blocks that its own code frees look live"
+				   : ": no block is seen");
+}
+
+static void leave_realloc_alone(void)
+{
+	void *first = real_dlsym(RTLD_DEFAULT, "realloc");
+	struct image o;
+
+	if (first && slots_image_at(first, &o) && !image_has(&o, remark))
+		memcpy(&hooks_other_realloc, &first, sizeof(first));
 }
 
 /* Some programs report the blocks of their own malloc. */
@@ -348,15 +379,19 @@ bool bypass_start(void)
 	const void *other = NULL;
 
 	if (!hooks_are_called(&other) && !reports_blocks(walk_libraries)) {
+		own = other && walk_libraries && own_malloc();
 		if (other)
 			remark_own_malloc(other);
-		return false;
+		if (!own) {
+			leave_realloc_alone();
+			return false;
+		}
 	}
 	real_resolve();
 	if (walk_libraries)
 		walk_libraries(look_for_new, NULL);
 	entries = entries_find_all();
-	if (entries) {
+	if (entries || own) {
 		spool_on_module = look_at_module;
 		look_at_libraries();
 	}
@@ -394,23 +429,27 @@ void bypass_dlmopen(void)
 
 /* What dlsym answers; NULL: what the real one does. RTLD_DEFAULT and RTLD_NEXT depend on the caller;
  * where they find the function underneath malloc, they are meant to, as an allocator's do. */
-void *bypass_dlsym_first(void *handle, const char *name)
+void *bypass_dlsym_first(void *handle, const char *name, const void *const *caller)
 {
 	const struct entry *entry;
 	const struct hook *hook;
+	void *underneath;
 
 	if (!bypass_real_dlsym)
 		bypass_real_dlsym = real_dlsym(RTLD_NEXT, "dlsym");
 	if (UNLIKELY(opened) && bypass_opened && atomic_load(&agent_state) == AGENT_ON)
 		bypass_opened();
-	if (UNLIKELY(deep || entries))
+	if (UNLIKELY(deep || entries || own))
 		look_at_libraries();
 	else
 		opened = false;
+	hook = !name || handle == RTLD_DEFAULT ? NULL : hooks_find(name);
+	if (hook && handle == RTLD_NEXT)
+		return own_malloc_next(name, *caller);
 	if (handle == RTLD_NEXT || !name || atomic_load(&agent_state) != AGENT_ON)
 		return NULL;
-	hook = handle == RTLD_DEFAULT ? NULL : hooks_find(name);
-	if (hook && real_dlsym(handle, name) == hooks_underneath(hook))
+	underneath = hook ? hooks_underneath(hook) : NULL;
+	if (underneath && real_dlsym(handle, name) == underneath)
 		return hook->function;
 	entry = entries && !hook ? entries_find(name) : NULL;
 	if (entry && real_dlsym(handle, name) == entry->underneath)

@@ -12,13 +12,12 @@
  */
 #include "agent/entries.h"
 
-#include <dlfcn.h>
-#include <link.h>
 #include <string.h>
 
 #include "agent/blocks.h"
 #include "agent/image.h"
 #include "agent/nested.h"
+#include "agent/slots.h"
 #include "agent/spool.h"
 
 /* X(name, bytes): returns a block of this size. */
@@ -246,16 +245,10 @@ static struct entry entries[ENTRIES] = {
 
 bool entries_find_all(void)
 {
-	struct dl_find_object allocator;
-	struct image image = {0};
+	struct image image;
 	bool any = false;
 
-	if (_dl_find_object((void *)nested_own.malloc, &allocator))
-		return false;
-	image.bias = allocator.dlfo_link_map->l_addr;
-	image.start = (uintptr_t)allocator.dlfo_map_start;
-	image.end = (uintptr_t)allocator.dlfo_map_end;
-	if (!image_read(&image, allocator.dlfo_link_map->l_ld))
+	if (!slots_image_at((void *)nested_own.malloc, &image))
 		return false;
 	for (size_t i = 0; i < ENTRIES; i++) {
 		entries[i].underneath = image_find(&image, entries[i].name);

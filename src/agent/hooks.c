@@ -19,6 +19,7 @@
 #include "agent/hooks.h"
 #include "agent/live_filter.h"
 #include "agent/nested.h"
+#include "agent/own_malloc.h"
 #include "agent/path.h"
 #include "agent/sampled.h"
 
@@ -61,6 +62,8 @@ EXPORT void *realloc(void *block, size_t size)
 	return agent_exact ? exact_realloc(block, size) : sampled_realloc(block, size);
 }
 
+void *(*hooks_other_realloc)(void *block, size_t size);
+
 EXPORT void *reallocarray(void *block, size_t count, size_t size)
 {
 	size_t bytes;
@@ -69,6 +72,8 @@ EXPORT void *reallocarray(void *block, size_t count, size_t size)
 		errno = ENOMEM;
 		return NULL;
 	}
+	if (UNLIKELY(hooks_other_realloc))
+		return hooks_other_realloc(block, bytes);
 	if (LIKELY(!live_maybe(block) && path_covered(bytes)))
 		return real.realloc(block, bytes);
 	return agent_exact ? exact_realloc(block, bytes) : sampled_realloc(block, bytes);
@@ -148,12 +153,20 @@ EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size)
 	X(posix_memalign)                                                                          \
 	X(valloc)                                                                                  \
 	X(pvalloc)
+/* The functions that they stand for are only called where an executable has them. */
+#define OWN_BESIDE(X)                                                                              \
+	X(reallocarray)                                                                            \
+	X(free_sized)                                                                              \
+	X(free_aligned_sized)                                                                      \
+	X(malloc_usable_size)
 OWN_ALL(OWN)
+OWN_BESIDE(OWN)
 
 const struct hook *hooks_find(const char *name)
 {
-#define ROW(name) {#name, (void *)hook_##name, offsetof(struct real, name)},
-	static const struct hook hooks[] = {OWN_ALL(ROW)};
+#define ROW(name)	 {#name, (void *)hook_##name, offsetof(struct real, name)},
+#define ROW_BESIDE(name) {#name, (void *)hook_##name, HOOK_BESIDE},
+	static const struct hook hooks[] = {OWN_ALL(ROW) OWN_BESIDE(ROW_BESIDE)};
 #undef ROW
 
 	if (!strchr("mfcrapv", name[0]))
@@ -168,6 +181,8 @@ void *hooks_underneath(const struct hook *hook)
 {
 	void *function;
 
+	if (hook->real == HOOK_BESIDE)
+		return own_malloc_function ? own_malloc_function(hook->name) : NULL;
 	memcpy(&function, (const char *)&nested_own + hook->real, sizeof(function));
 	return function;
 }

@@ -6,6 +6,7 @@
 
 #include "agent/cpu/sys.h"
 #include "agent/nested.h"
+#include "agent/own_malloc.h"
 
 /* glibc's own names, for a call that comes while the real functions are being looked up. */
 extern void *__libc_malloc(size_t) __attribute__((weak));
@@ -85,10 +86,17 @@ static off_t none_lseek(int fd, off_t offset, int whence)
 	found.name = otherwise;                                                                    \
 	REAL_LOOK_UP(found.name, name)
 
+/* One of the allocator's. */
+#define RESOLVE_ITS(name, otherwise)                                                               \
+	RESOLVE(name, otherwise);                                                                  \
+	if (own_malloc_function && (function = own_malloc_function(#name)))                        \
+		memcpy(&found.name, &function, sizeof(function));
+
 void real_resolve(void)
 {
 	static _Atomic uint32_t resolving;
 	struct real found = real;
+	void *function;
 
 	if (atomic_exchange(&resolving, 1))
 		return; /* dlsym allocates: glibc's functions are in place meanwhile */
@@ -100,16 +108,16 @@ void real_resolve(void)
 		real.realloc = __libc_realloc;
 		real.memalign = __libc_memalign;
 	}
-	RESOLVE(malloc, real.malloc);
-	RESOLVE(free, real.free);
-	RESOLVE(calloc, real.calloc);
-	RESOLVE(realloc, real.realloc);
-	RESOLVE(memalign, none_memalign);
-	RESOLVE(aligned_alloc, none_memalign);
-	RESOLVE(posix_memalign, none_posix_memalign);
-	RESOLVE(valloc, none_valloc);
-	RESOLVE(pvalloc, none_valloc);
-	RESOLVE(malloc_usable_size, none_malloc_usable_size);
+	RESOLVE_ITS(malloc, real.malloc);
+	RESOLVE_ITS(free, real.free);
+	RESOLVE_ITS(calloc, real.calloc);
+	RESOLVE_ITS(realloc, real.realloc);
+	RESOLVE_ITS(memalign, none_memalign);
+	RESOLVE_ITS(aligned_alloc, none_memalign);
+	RESOLVE_ITS(posix_memalign, none_posix_memalign);
+	RESOLVE_ITS(valloc, none_valloc);
+	RESOLVE_ITS(pvalloc, none_valloc);
+	RESOLVE_ITS(malloc_usable_size, none_malloc_usable_size);
 	RESOLVE(dlclose, none_dlclose);
 	RESOLVE(prctl, none_prctl);
 	RESOLVE(lseek, none_lseek);

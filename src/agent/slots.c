@@ -2,12 +2,15 @@
 /* The slots of a loaded library: see slots.h. */
 #include "agent/slots.h"
 
+#include <dlfcn.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 
 #include "agent/agent.h"
 #include "agent/cpu/cpu.h"
 #include "agent/cpu/sys.h"
+
+extern __typeof(_dl_find_object) _dl_find_object __attribute__((weak));
 
 typedef void each_slot(const struct image *o, void **slot, const char *name, uint32_t type,
 		       void *context);
@@ -33,6 +36,18 @@ bool slots_image(const struct dl_phdr_info *info, struct image *o)
 		o->end = start + h->p_memsz > o->end ? start + h->p_memsz : o->end;
 	}
 	return dynamic && image_read(o, dynamic);
+}
+
+const struct link_map *slots_image_at(const void *address, struct image *o)
+{
+	struct dl_find_object found;
+
+	if (!_dl_find_object || _dl_find_object((void *)address, &found))
+		return NULL;
+	*o = (struct image){.bias = found.dlfo_link_map->l_addr,
+			    .start = (uintptr_t)found.dlfo_map_start,
+			    .end = (uintptr_t)found.dlfo_map_end};
+	return image_read(o, found.dlfo_link_map->l_ld) ? found.dlfo_link_map : NULL;
 }
 
 static void each_of(const struct image *o, bool own, each_slot *each, void *context)

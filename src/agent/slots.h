@@ -16,6 +16,9 @@
 /* What dl_iterate_phdr tells of a library. False: see image_read(). */
 bool slots_image(const struct dl_phdr_info *info, struct image *o);
 
+/* The library or program that has this address; what the loader knows of it, or NULL. */
+const struct link_map *slots_image_at(const void *address, struct image *o);
+
 /* Calls each() for the slots of functions that the library does not define itself. type: of the
  * relocation (CPU_SLOT_IS_...). */
 void slots_each(const struct image *o,
