@@ -116,6 +116,28 @@ def execs_of_the_program(how):
             same(info(image)["ending"]["reason"], "exec", image)
 
 
+@cases(["", "-x"])
+def second_image_seen_first(option):
+    """A listing of the folder has missed a child's first spool: its second image stays the last one."""
+    with Folder() as here:
+        os.mkfifo(here / "go")
+        with subprocess.Popen([MAYFLY, "record", "-q", "-f", *option.split(), "-o", here / "t.mayfly", "--",
+                               "bash", "-c", "(exec cat %s); exit 0" % (here / "go")],
+                              env=environment(LD_PRELOAD=program("late_listing.so")), stderr=subprocess.PIPE) as recorder:
+            def opened():
+                links = "/proc/%d/fd" % recorder.pid
+                return any(re.search(r"\.1\.spool$", os.readlink(links + "/" + fd)) for fd in os.listdir(links)
+                           if os.path.lexists(links + "/" + fd))
+            try:
+                wait_until(opened, "the second image")
+            finally:
+                open(here / "go", "w").close()
+            same((recorder.communicate(timeout=harness.TIMEOUT)[1], recorder.returncode), (b"", 0))
+        traces = here.files("t.*.mayfly")
+        last, = [trace for trace in traces if re.search(r"/t\.\d+\.mayfly$", trace)]
+        same((info(last)["command"][0], info(last)["ending"]["reason"]), ("cat", "exited"), traces)
+
+
 @cases(["followed", "alone"])
 def library_that_is_not_there(how):
     """A program that chroot has led away from the agent starts without a word of ld.so. mayfly says so."""

@@ -70,6 +70,7 @@ struct recorder_place {
 	bool origin_known;
 	char *parent_name;   /* of the spool of the process that forked this one; NULL: none */
 	uint64_t fork_ticks; /* 0: it was not forked */
+	int64_t start_mono_ns;
 	unsigned int sweeps; /* since it finished, or since its process has left the spool */
 	bool left;	     /* its process has ended, or has left the spool */
 	bool last;	     /* when it finished: no image of its process came after it */

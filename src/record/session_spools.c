@@ -255,6 +255,7 @@ static void learn_origin(struct recorder *one)
 	if (place->origin_known || !spool_glance(one->spool, &g) || g.state == SPOOL_WAITING)
 		return;
 	place->fork_ticks = g.fork_ticks;
+	place->start_mono_ns = g.start_mono_ns;
 	place->parent_name = spool_parent_name(one->spool);
 	place->origin_known = true;
 }
@@ -495,6 +496,29 @@ static bool find_image(struct record *r)
 	return found;
 }
 
+/* The images of a process stand in the order in which they began. A listing of the folder can show one and
+ * not the one before it, which is then added after it. */
+static void put_in_order(struct record *r, struct recorder *made)
+{
+	size_t at = r->recorders - 1;
+
+	learn_origin(made);
+	for (size_t i = at; i--;) {
+		struct recorder *one = r->recorder[i];
+
+		if (!record_same_process(one, made))
+			continue;
+		learn_origin(one);
+		if (!one->place.origin_known ||
+		    one->place.start_mono_ns <= made->place.start_mono_ns)
+			break;
+		at = i;
+	}
+	memmove(r->recorder + at + 1, r->recorder + at,
+		(r->recorders - 1 - at) * sizeof(*r->recorder));
+	r->recorder[at] = made;
+}
+
 /* A new child of a process that is being read. */
 static void begin_after_parent(const struct record *r, struct recorder *child)
 {
@@ -524,10 +548,12 @@ static void find_children(struct record *r)
 		if (!made)
 			break;
 		process_watch_begin(&made->process, e);
+		put_in_order(r, made);
 		if (!recorder_attach(made))
 			begin_after_parent(r, made);
-		for (size_t j = 0; j + 1 < r->recorders; j++)
-			if (record_same_process(r->recorder[j], made))
+		for (size_t j = 0; j < r->recorders; j++)
+			if (record_same_process(r->recorder[j], made) &&
+			    !record_is_last_image(r, r->recorder[j]))
 				retire(r, r->recorder[j], false);
 	}
 	spool_list_free(&list);
