@@ -131,6 +131,8 @@ mem_stacks_B=0
 heap_tree=empty
 """
 
+FOLDED = "main;grow;leaf 104950\nmain;churn;operator new(unsigned long, int) 64\nalone 7\n"
+
 
 # ---- protocol buffers ----
 
@@ -398,6 +400,7 @@ def main():
                               ("go", b"t", GO.encode()),
                               ("dhat", b"d", DHAT_RUST.encode()),
                               ("massif", b"m", MASSIF.encode()),
+                              ("folded", b"f", FOLDED.encode()),
                               ("pprof", b"p", small_pprof()),
                               ("eventlog", b"e" + struct.pack("<H", len(EVENTLOG_METADATA)),
                                EVENTLOG_METADATA + small_eventlog()),

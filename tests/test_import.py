@@ -454,7 +454,8 @@ def all_files():
             "jemalloc": write("a.heap", profiles.JEMALLOC),
             "gperftools": write("b.heap", profiles.GPERFTOOLS), "go": write("go.heap", profiles.GO),
             "pprof": write("a.pb.gz", gzip.compress(profiles.small_pprof())),
-            "dhat": write("a.dhat", profiles.DHAT_RUST), "massif": write("a.massif", profiles.MASSIF)}
+            "dhat": write("a.dhat", profiles.DHAT_RUST), "massif": write("a.massif", profiles.MASSIF),
+            "folded": write("a.folded", profiles.FOLDED)}
 
 
 @cases(["eventlog", "memtrace", "runtime events", *sorted(all_files())])

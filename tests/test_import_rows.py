@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Files with rows of stack and bytes through the commands: DHAT, massif. They are made here by the tools
+"""Files with rows of stack and bytes through the commands: DHAT, massif, folded stacks. They are made here by the tools
 themselves, and what these say of them is what mayfly must say."""
 import collections
 import functools
+import gzip
 import json
 import re
 
@@ -210,6 +211,51 @@ def massif_hostile():
     tree = "\n".join(" " * i + "n1: 1000 0x%x: f%d (l.c:%d)" % (i, i, i) for i in range(1, 6000))
     result = run([MAYFLY, "info", write("deeper", profiles.MASSIF.replace(" n1: 700", tree + "\n n1: 0"))])
     check(b"damaged: line" in result.err and result.code == 0, result)
+
+
+# ---- folded stacks ----
+
+@case
+def folded_by_hand():
+    path = write("a.folded", profiles.FOLDED)
+    same(selves(path), {"leaf": 104950, "operator new(unsigned long, int)": 64, "alone": 7})
+    rows = json.loads(mayfly("report", "--json", "--frames=all", "--by", "stack", path).text)["rows"]
+    same([p["function"] for p in rows[0]["stack"]], ["leaf", "grow", "main"], "leaf first")
+    got = facts(path)
+    check({"allocated", "peak", "blocks", "times"} <= set(got["absent"]), got["absent"])
+    same(got["converted_from"], "folded stacks")
+    same(mayfly("report", "-", stdin=gzip.compress(profiles.FOLDED.encode())).text, mayfly("report", path).text, "packed")
+
+
+@case
+def folded_is_what_export_writes():
+    """Of each stack of DHAT's file, by DHAT's own figures."""
+    path, _ = valgrind("dhat")
+    folded = folder / "dhat.folded"
+    mayfly("export", "--to", "folded", "--metric", "live", "-o", folded, path)
+    with open(path) as f:
+        wanted = json.load(f)
+    stacks = collections.Counter()
+    for row in wanted["pps"]:
+        names = [wanted["ftbl"][i].split(" ")[1] for i in row["fs"]]
+        stacks[tuple(name for name in names if name not in ("malloc", "calloc"))] += row["eb"]
+    rows = json.loads(mayfly("report", "--json", "--frames=all", "--by", "stack", folded).text)["rows"]
+    same({tuple(p["function"] for p in row["stack"]): row["self"]["bytes"]["estimate"] for row in rows},
+         {stack: size for stack, size in stacks.items() if size})
+
+
+@case
+def folded_hostile():
+    for name, text in (("words", "main;grow\n"), ("number", "a;b 1\nc;d x\n"), ("binary", "a;b 1\n\0;c 2\n"),
+                       ("one", "hello 5\n"), ("large", "a;b 99999999999999999999\n")):
+        result = mayfly("import", "-o", "-", write(name, text), code=1, lines=1)
+        check("not a file of a kind" in result.message, result.message)
+    result = mayfly("info", "--json", write("later", "a;b 1\n" * 20000 + "c;d x\n"), lines=1)
+    check("damaged: line 20001;" in result.message, result.message)
+    same(json.loads(result.text)["live_at_end"]["bytes"]["estimate"], 20000)
+    # Deeper than a trace's stacks, and empty names.
+    result = mayfly("info", "--json", write("deep", ";".join("f%d" % (i % 7) for i in range(9000)) + " 5\n;;a;;b 6\n"))
+    same(json.loads(result.text)["live_at_end"]["bytes"]["estimate"], 11)
 
 
 if __name__ == "__main__":

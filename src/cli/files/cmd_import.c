@@ -122,6 +122,7 @@ const struct option_table import_option_table = {
 	"  pprof        heap profiles (profile.proto), .gz or plain\n"
 	"  DHAT         of valgrind, and of Rust's dhat (JSON)\n"
 	"  massif       of valgrind\n"
+	"  folded       stacks as in flame graphs: \"main;grow;leaf 1024\"; numbers are bytes\n"
 	"  eventlog     of OCaml's runtime, 4.11 to 4.14: the file, or its folder with metadata\n"
 	"\n"
 	"All commands read such a file directly, too; a trace is smaller and faster. What a\n"

@@ -15,6 +15,8 @@ static const struct import_format imports[] = {
     {"DHAT", dhat_recognise, dhat_import, NULL},
     {"massif", massif_recognise, massif_import, NULL},
     {"pprof", pprof_recognise, pprof_import, NULL},
+    /* Last: it has no mark of its own. */
+    {"folded stacks", folded_recognise, folded_import, NULL},
 };
 
 const struct import_format *import_recognise(const void *data, size_t size)
