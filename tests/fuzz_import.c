@@ -54,7 +54,7 @@ static int convert(const uint8_t *data, size_t size, struct import *in)
 		return MAYFLY_E_NOT_A_TRACE;
 	in->data = data;
 	in->size = size;
-	return import_run(in, format->convert);
+	return import_file(in, format);
 }
 
 static void ask(const struct mayfly_trace *t, enum mayfly_metric metric, enum mayfly_by by)

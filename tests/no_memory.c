@@ -95,7 +95,7 @@ static int make_trace(const struct input *input, struct finalised *made)
 
 	if (!input->format)
 		return finalise_spool(in.data, in.size, &options, made);
-	error = import_run(&in, input->format->convert);
+	error = import_file(&in, input->format);
 	*made = (struct finalised){buffer.bytes, buffer.used};
 	return error;
 }

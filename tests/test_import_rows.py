@@ -9,7 +9,7 @@ import json
 import re
 
 import profiles
-from harness import MAYFLY, Folder, case, check, main, mayfly, need, run, same
+from harness import MAYFLY, Folder, Skip, case, check, main, mayfly, need, run, same
 
 folder = Folder()
 folder.__enter__()
@@ -256,6 +256,49 @@ def folded_hostile():
     # Deeper than a trace's stacks, and empty names.
     result = mayfly("info", "--json", write("deep", ";".join("f%d" % (i % 7) for i in range(9000)) + " 5\n;;a;;b 6\n"))
     same(json.loads(result.text)["live_at_end"]["bytes"]["estimate"], 11)
+
+
+# ---- what cannot be read ----
+
+@case
+def refused_formats():
+    for name, data, *words in (
+            ("jfr", b"FLR\0\0\2\0\1" + bytes(60), "a JFR file", "jfrconv --alloc --total -o collapsed FILE NEW"),
+            ("memray", b"memray\0" + bytes(60), "a memray file", "mayfly record -- PROGRAM"),
+            ("hprof", b"JAVA PROFILE 1.0.2\0" + bytes(60), "a Java heap dump file", "async-profiler"),
+            ("a.heapsnapshot", '{"snapshot":{"meta":{}}}', "a V8 heap snapshot file", "--heap-prof"),
+            ("a.kcg", "# callgrind format\nversion: 1\n", "a callgrind file", "--tool=dhat")):
+        refused(name, data, *words)
+    result = mayfly("symbolize", folder / "jfr", code=1, lines=1)
+    check("makes a trace of it" not in result.message, result.message)
+
+
+@case
+def heaptrack_raw():
+    """The remedy that its line names is one."""
+    need("heaptrack", "gcc", "zstd")
+    valgrind("dhat")
+    raw, new = folder / "raw.raw.zst", folder / "interpreted"
+    done = run(["heaptrack", "--raw", "-o", folder / "raw", folder / "allocating"])
+    check(done.code == 0, done)
+    said = mayfly("report", raw, code=1, lines=1).message
+    check("a raw heaptrack file, which heaptrack_interpret has to read first: " in said, said)
+    command = said.split(" first: ")[1].strip().replace("FILE", raw).replace("NEW", new)
+    if not run(["sh", "-c", command.split("| ")[1].split(" ")[0] + " </dev/null"]).code in (0, 1):
+        raise Skip("heaptrack's folder is another one")
+    same(run(["sh", "-c", command]).code, 0, command)
+    same(facts(new)["converted_from"], "heaptrack")
+
+
+@case
+def massif_of_xtree():
+    need("valgrind", "gcc")
+    valgrind("dhat")
+    path = folder / "xtree.ms"
+    done = run(["valgrind", "--tool=memcheck", "--xtree-memory=full", "--xtree-memory-file=" + path, folder / "allocating"])
+    check(done.code == 0, done)
+    with open(path, "rb") as f:
+        refused("xtree", f.read(), "a massif file, but of --xtree-memory", "valgrind --tool=massif")
 
 
 if __name__ == "__main__":

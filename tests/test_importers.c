@@ -36,7 +36,7 @@ static struct made import_with(const void *data, size_t size, const struct impor
 
 	if (!format)
 		return m;
-	m.error = import_run(&in, format->convert);
+	m.error = import_file(&in, format);
 	m.report = in.report;
 	if (!m.error) {
 		CHECK(mayfly_trace_open(m.bytes.bytes, m.bytes.used, &m.trace) == 0);

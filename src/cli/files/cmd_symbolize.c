@@ -219,7 +219,7 @@ static bool refuse_others(const struct symbolizing *s, const struct loaded_file 
 				"makes a trace of it",
 				file->spool ? file->spool : s->path,
 				file->spool ? file->spool : s->path);
-	if (format)
+	if (format && format->convert)
 		return cli_fail("%s is a file of %s, not a trace; 'mayfly import -o FILE %s' makes "
 				"a trace of it",
 				s->path, format->name, s->path);

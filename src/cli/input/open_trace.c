@@ -265,7 +265,7 @@ int convert_foreign(const char *path, const struct import_format *format,
 					.beside_size = file->beside_size},
 			    .sink = sink,
 			    .context = context};
-	int error = import_run(&in, format->convert);
+	int error = import_file(&in, format);
 
 	if (error > 0)
 		return error;

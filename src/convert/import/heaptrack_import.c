@@ -548,8 +548,8 @@ void heaptrack_import(struct import *in)
 	interner_free(&c.addresses);
 }
 
-/* "v 10400 3" and a second line of one of the known kinds. */
-bool heaptrack_recognise(const void *data, size_t size)
+/* "v 10400 3" and a second line of one of these kinds. */
+static bool heaptrack_begins(const void *data, size_t size, const char *kinds)
 {
 	char text[256];
 	size_t used = packed_peek(data, size, text, sizeof(text) - 1);
@@ -566,5 +566,17 @@ bool heaptrack_recognise(const void *data, size_t size)
 		return false;
 	if (heaptrack_hex(&at, &file) && file > 255)
 		return false;
-	return *at == 0 && (!end[1] || strchr("XIAsitac+-#SR", end[1]));
+	return *at == 0 && strchr(kinds, end[1]);
+}
+
+/* strchr() finds the zero, too: there may be no second line. */
+bool heaptrack_recognise(const void *data, size_t size)
+{
+	return heaptrack_begins(data, size, "XIAsitac+-#SR");
+}
+
+/* What heaptrack --raw writes has addresses instead of names, and its modules ('x', 'm'). */
+bool heaptrack_raw_recognise(const void *data, size_t size)
+{
+	return heaptrack_begins(data, size, "xm");
 }

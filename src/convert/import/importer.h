@@ -11,7 +11,7 @@
  * the file's name and a colon; "" if there is nothing to tell. */
 struct import_report {
 	char left_out[256];
-	char problem[128];
+	char problem[256];
 	char repaired[128]; /* what was put right while reading */
 };
 
@@ -49,14 +49,21 @@ typedef void import_convert(struct import *in);
 struct import_format {
 	const char *name; /* for "a ... file" */
 	bool (*recognise)(const void *data, size_t size);
-	import_convert *convert;
+	import_convert *convert; /* NULL: it is refused */
 	/* The name of an additional file in the same folder with more information; a folder with
 	 * both files is an input too. NULL: the format has none. */
 	const char *beside;
+	/* Of a format that is refused: how files begin if they are not recognised otherwise, and what to
+	 * do instead. */
+	const char *begins;
+	size_t begins_bytes;
+	const char *instead;
 };
 
 /* Makes the trace: 0, what the sink said, or a negative enum mayfly_error; in->report in any case. */
 int import_run(struct import *in, import_convert *convert);
+/* The same; MAYFLY_E_ABSENT for a format that is refused, and the report says what to do instead. */
+int import_file(struct import *in, const struct import_format *format);
 
 /* The format, recognised by the beginning of the file, or NULL. */
 const struct import_format *import_recognise(const void *data, size_t size);

@@ -173,6 +173,17 @@ static bool take_unit(struct massif_input *c, const char *unit)
 	return c->unit || c->unit_ns > 1;
 }
 
+/* The snapshots of --xtree-memory are different figures of one moment. */
+static bool take_description(struct massif_input *c, const char *text)
+{
+	if (strncmp(text, "xtree", 5) == 0) {
+		import_problem(c->in, "but of --xtree-memory, whose trees are not moments; run "
+				      "valgrind --tool=massif or --tool=dhat");
+		import_fail(c->in, MAYFLY_E_ABSENT);
+	}
+	return true;
+}
+
 static bool take_snapshot(struct massif_input *c)
 {
 	leave_nodes(c, 0);
@@ -195,7 +206,9 @@ static bool massif_line(void *context, char *line, size_t length)
 	const char *at;
 	char *rest;
 
-	if (*line == '#' || !length || after(line, "desc:"))
+	if ((at = after(line, "desc: ")))
+		return take_description(c, at);
+	if (*line == '#' || !length)
 		return true;
 	if ((at = after(line, "mem_heap_B=")))
 		return massif_number(&at, &c->heap);
