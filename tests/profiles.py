@@ -4,6 +4,7 @@
 such files that have nothing in common with mayfly's. Run as a program: seeds for fuzz_import."""
 import collections
 import gzip
+import json
 import os
 import re
 import struct
@@ -132,6 +133,15 @@ heap_tree=empty
 """
 
 FOLDED = "main;grow;leaf 104950\nmain;churn;operator new(unsigned long, int) 64\nalone 7\n"
+
+def v8_node(name, size, *children, url="file:///s/a.js", line=4):
+    return {"callFrame": {"functionName": name, "scriptId": "7", "url": url, "lineNumber": line, "columnNumber": 3},
+            "selfSize": size, "id": 1, "children": list(children)}
+
+
+V8 = json.dumps({"head": v8_node("(root)", 0, v8_node("main", 64, v8_node("", 4128), v8_node("gr\u00f6w", 100, line=8)),
+                                 v8_node("(V8 API)", 0, v8_node("main", 32), url="", line=-1)),
+                 "samples": [{"size": 4128, "nodeId": 3, "ordinal": 1}]}, separators=(",", ":"))
 
 
 # ---- protocol buffers ----
@@ -401,6 +411,7 @@ def main():
                               ("dhat", b"d", DHAT_RUST.encode()),
                               ("massif", b"m", MASSIF.encode()),
                               ("folded", b"f", FOLDED.encode()),
+                              ("v8", b"8", V8.encode()),
                               ("pprof", b"p", small_pprof()),
                               ("eventlog", b"e" + struct.pack("<H", len(EVENTLOG_METADATA)),
                                EVENTLOG_METADATA + small_eventlog()),

@@ -455,7 +455,7 @@ def all_files():
             "gperftools": write("b.heap", profiles.GPERFTOOLS), "go": write("go.heap", profiles.GO),
             "pprof": write("a.pb.gz", gzip.compress(profiles.small_pprof())),
             "dhat": write("a.dhat", profiles.DHAT_RUST), "massif": write("a.massif", profiles.MASSIF),
-            "folded": write("a.folded", profiles.FOLDED)}
+            "folded": write("a.folded", profiles.FOLDED), "v8": write("a.heapprofile", profiles.V8)}
 
 
 @cases(["eventlog", "memtrace", "runtime events", *sorted(all_files())])

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Files with rows of stack and bytes through the commands: DHAT, massif, folded stacks. They are made here by the tools
+"""Files with rows of stack and bytes through the commands: DHAT, massif, V8, folded stacks. They are made here by the tools
 themselves, and what these say of them is what mayfly must say."""
 import collections
 import functools
@@ -256,6 +256,84 @@ def folded_hostile():
     # Deeper than a trace's stacks, and empty names.
     result = mayfly("info", "--json", write("deep", ";".join("f%d" % (i % 7) for i in range(9000)) + " 5\n;;a;;b 6\n"))
     same(json.loads(result.text)["live_at_end"]["bytes"]["estimate"], 11)
+
+
+# ---- V8 ----
+
+JAVASCRIPT = """
+function leaf(i) { return { i, text: 'x'.repeat(50) + i, more: new Array(20).fill(i) }; }
+function grow(n) { const all = []; for (let i = 0; i < n; i++) all.push(leaf(i)); return all; }
+const drop = n => { for (let i = 0; i < n; i++) leaf(i); };
+global.kept = grow(50000);
+drop(50000);
+"""
+
+
+@case
+def v8_figures_are_nodes():
+    need("node")
+    script = write("grow.js", JAVASCRIPT)
+    path = folder / "real.heapprofile"
+    done = run(["node", "--heap-prof", "--heap-prof-interval=4096", "--heap-prof-name=real.heapprofile", script],
+               cwd=folder.path)
+    same(done.code, 0, "node %r" % done)
+    with open(path) as f:
+        profile = json.load(f)
+    samples, wanted, stacks = collections.Counter(), collections.Counter(), collections.Counter()
+    for sample in profile["samples"]:
+        samples[sample["nodeId"]] += sample["size"]
+
+    places = set()
+
+    def walk(node, callers):
+        name = node["callFrame"]["functionName"] or "(anonymous)"
+        wanted[name] += node["selfSize"]
+        places.add((node["callFrame"]["url"], node["callFrame"]["lineNumber"]))
+        stacks[(name, *callers)] += node["selfSize"]
+        for child in node["children"]:
+            walk(child, (name, *callers))
+    for child in profile["head"]["children"]:
+        walk(child, ())
+    check(wanted["leaf"] > 1 << 20, wanted)
+    same(selves(path), {name: size for name, size in wanted.items() if size})
+    total = facts(path)["live_at_end"]["bytes"]["estimate"]
+    same(total, sum(wanted.values()), "in all")
+    check(abs(total - sum(samples.values())) < 0.05 * total, "what the samples add up to", total, sum(samples.values()))
+    rows = json.loads(mayfly("report", "--json", "--frames=all", "--by", "stack", path).text)["rows"]
+    got = collections.Counter()
+    for row in rows:
+        got[tuple(p["function"] for p in row["stack"])] += row["self"]["bytes"]["estimate"]
+    same({stack: got[stack] for stack in got}, {stack: stacks[stack] for stack in got}, "stacks")
+    # node gives the script's own functions no place, but Node's.
+    place = next(p for row in rows for p in row["stack"] if p["function"] == "Module._compile")
+    check((place["file"], place["line"] - 1) in places, place, places)
+
+
+@case
+def v8_by_hand():
+    path = write("a.heapprofile", profiles.V8)
+    same(selves(path), {"(anonymous)": 4128, "gr\u00f6w": 100, "main": 96})
+    rows = json.loads(mayfly("report", "--json", "--frames=all", "--by", "stack", path).text)["rows"]
+    same([[(p["function"], p["file"], p["line"]) for p in row["stack"]] for row in rows],
+         [[("(anonymous)", "/s/a.js", 5), ("main", "/s/a.js", 5)], [("gr\u00f6w", "/s/a.js", 9), ("main", "/s/a.js", 5)],
+          [("main", "/s/a.js", 5)], [("main", "/s/a.js", 5), ("(V8 API)", None, None)]])
+    check({"allocated", "peak", "blocks", "errors"} <= set(facts(path)["absent"]), facts(path)["absent"])
+
+
+@case
+def v8_hostile():
+    """What is before the damage counts; nodes in each other need no stack."""
+    for name, text, live in (("cut", profiles.V8[:profiles.V8.index('"gr')], 4128 + 64),
+                             ("swapped", profiles.V8.replace('"selfSize":4128', '"children":[{}],"selfSize":5'), 64),
+                             ("number", profiles.V8.replace("4128,", "x,", 1), 64)):
+        result = mayfly("info", "--json", write(name, text), lines=1)
+        check("damaged: cut off" in result.message, result.message)
+        same(json.loads(result.text)["live_at_end"]["bytes"]["estimate"], live, name)
+    node = '{"callFrame":{"functionName":"f"},"selfSize":%d,"children":['
+    for ends, lines in (("]}" * 100001 + "}", 0), ("", 1)):
+        text = '{"head":' + node % 0 * 100000 + node % 7 + ends
+        result = mayfly("info", "--json", write("deep", text), lines=lines)
+        same(json.loads(result.text)["live_at_end"]["bytes"]["estimate"], 7, "deep")
 
 
 # ---- what cannot be read ----

@@ -21,6 +21,7 @@ static const struct import_format imports[] = {
     {"heap profile", heap_text_recognise, heap_text_import},
     {"DHAT", dhat_recognise, dhat_import},
     {"massif", massif_recognise, massif_import},
+    {"V8 heap profile", v8_recognise, v8_import},
     {"pprof", pprof_recognise, pprof_import},
 
     {"raw heaptrack", heaptrack_raw_recognise,
