@@ -202,11 +202,12 @@ def massif_is_what_export_writes():
 def massif_hostile():
     for name, old, new in (("more", "n1: 700", "n1: 1001"), ("deep", "  n0: 600", "   n0: 600"),
                            ("word", "n1: 700", "n1: x"), ("tree", "heap_tree=detailed", "heap_tree=green"),
-                           ("large", "n2: 1000", "n2: 99999999999999999999"), ("unit", "time_unit: ms", "time_unit: cows")):
+                           ("large", "n2: 1000", "n2: 99999999999999999999"), ("unit", "time_unit: ms", "time_unit: cows"),
+                           ("late", "time_unit: ms\n#-----------\nsnapshot=0", "#-----------\nsnapshot=0\ntime_unit: ms")):
         check(old in profiles.MASSIF, old)
-        path = write(name, profiles.MASSIF.replace(old, new))
-        line = 1 + profiles.MASSIF[:profiles.MASSIF.index(old)].count("\n")
-        result = mayfly("info", path, lines=1, code=name == "unit")
+        path = write(name, profiles.MASSIF.replace(old, new, 1))
+        line = 1 + profiles.MASSIF[:profiles.MASSIF.index(old)].count("\n") + (name == "late")
+        result = mayfly("info", path, lines=1, code=name in ("unit", "late"))
         check(result.message.rstrip().split("; ")[0].endswith("line %d" % line), result.message, line)
     tree = "\n".join(" " * i + "n1: 1000 0x%x: f%d (l.c:%d)" % (i, i, i) for i in range(1, 6000))
     result = run([MAYFLY, "info", write("deeper", profiles.MASSIF.replace(" n1: 700", tree + "\n n1: 0"))])

@@ -186,10 +186,12 @@ static bool take_description(struct massif_input *c, const char *text)
 
 static bool take_snapshot(struct massif_input *c)
 {
+	if (!c->unit_ns)
+		return false;
 	leave_nodes(c, 0);
 	c->in_tree = false;
 	c->snapshots++;
-	return c->unit_ns != 0;
+	return true;
 }
 
 /* What follows the word that the line begins with, or NULL. */
