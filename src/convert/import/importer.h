@@ -53,8 +53,8 @@ struct import_format {
 	/* The name of an additional file in the same folder with more information; a folder with
 	 * both files is an input too. NULL: the format has none. */
 	const char *beside;
-	/* Of a format that is refused: how files begin if they are not recognised otherwise, and what to
-	 * do instead. */
+	/* A format that is refused has what to do instead, and how files begin if they are not recognised
+	 * otherwise. */
 	const char *begins;
 	size_t begins_bytes;
 	const char *instead;
