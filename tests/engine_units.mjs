@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// node engine_units.mjs VIEWER: the engine of the page with a worker that answers when it is told to.
+// node engine_units.mjs VIEWER: the engine of the page with workers that answer when they are told to.
 import assert from "node:assert/strict";
 import { createRequire } from "node:module";
 import { join } from "node:path";
@@ -12,24 +12,33 @@ const built = buildSync({
 const code = Buffer.from(built.outputFiles[0].contents).toString("base64");
 const { LocalEngine } = await import(`data:text/javascript;base64,${code}`);
 
-const posted = []; // what the worker has to answer, in order
-let worker;
+let workers = [];
 globalThis.Worker = class {
+	posted = []; // what it has to answer, in order
+	ended = false;
 	constructor() {
-		worker = this;
+		workers.push(this);
 	}
 	postMessage(message) {
-		posted.push(message.request ?? message.kind);
+		this.posted.push(message.request ?? message.kind);
+	}
+	terminate() {
+		this.ended = true;
 	}
 };
+Object.defineProperty(globalThis, "navigator", { value: { hardwareConcurrency: 2 }, configurable: true });
 const turn = () => new Promise((done) => setTimeout(done));
 
-async function answer(expected, text) {
+async function reply(worker, expected, data) {
 	await turn();
-	assert.equal(posted.shift(), expected);
+	assert.equal(worker.posted.shift(), expected);
+	worker.onmessage({ data });
+	await turn();
+}
+
+function answer(expected, text, worker = workers[0]) {
 	const bytes = text && new TextEncoder().encode(JSON.stringify(text));
-	worker.onmessage({ data: { answer: text ? { status: 200, bytes } : null } });
-	await turn();
+	return reply(worker, expected, { answer: text ? { status: 200, bytes } : null });
 }
 
 /* What was asked while another trace was read is answered first, and not taken for the answer to something else. */
@@ -46,4 +55,48 @@ await answer("rows", "rows");
 await answer("series", "series");
 await answer("info", "info");
 assert.deepEqual(await Promise.all([...before, after]), ["rows", "series", "info"]);
-assert.deepEqual(posted, []);
+assert.equal(workers.length, 1);
+assert.deepEqual(workers[0].posted, []);
+
+/* Two workers read a large trace, each with bytes of its own; the one with less to do is asked. */
+async function openLarge(second) {
+	workers = [];
+	const large = { name: "large", bytes: new Uint8Array(1 << 20) };
+	const opened = LocalEngine.open("", {}, { trace: large });
+	await answer("open");
+	await reply(workers[1], "open", second);
+	return opened;
+}
+const both = await openLarge({ answer: null });
+const asked = ["rows", "tree", "curve"].map((request) => both.ask(request));
+await answer("tree", "tree", workers[1]);
+const last = both.ask("heat");
+await answer("heat", "heat", workers[1]);
+await answer("rows", "rows");
+await answer("curve", "curve");
+assert.deepEqual(await Promise.all([...asked, last]), ["rows", "tree", "curve", "heat"]);
+
+/* Both get what the trace is compared with. A second worker that cannot read it still answers what it was asked. */
+const compared = both.compare({ name: "base", arrayBuffer: () => Promise.resolve(new ArrayBuffer(1)) });
+await answer("compare");
+await turn();
+const meanwhile = ["rows", "tree", "heat"].map((request) => both.ask(request));
+await reply(workers[1], "compare", { error: "no memory" });
+await answer("heat", "heat", workers[1]);
+await answer("rows", "rows");
+await answer("tree", "tree");
+assert.deepEqual(await Promise.all(meanwhile), ["rows", "tree", "heat"]);
+assert.deepEqual(workers.map((one) => one.ended), [false, true]);
+const differences = await compared;
+const alone = [differences.ask("diff"), differences.ask("changes")];
+await answer("diff", "diff");
+await answer("changes", "changes");
+assert.deepEqual(await Promise.all(alone), ["diff", "changes"]);
+
+/* A trace of which the tab cannot hold two copies is read by one. */
+const single = await openLarge({ error: "no memory" });
+assert.deepEqual(workers.map((one) => one.ended), [false, true]);
+const questions = [single.ask("rows"), single.ask("tree")];
+await answer("rows", "rows");
+await answer("tree", "tree");
+assert.deepEqual(await Promise.all(questions), ["rows", "tree"]);

@@ -881,6 +881,54 @@ static void test_two_questions_at_once(void)
 	}
 }
 
+/* ---- totals without rows ---- */
+
+#define MOMENTS 5
+
+/* In no order; some are those of events, some after the last one. */
+static void draw_moments(const struct mayfly_info *info, int64_t at_ns[MOMENTS])
+{
+	for (int i = 0; i < MOMENTS; i++)
+		at_ns[i] = (int64_t)below((uint64_t)info->duration_ns * 5 / 4 + 2);
+	at_ns[1] = info->duration_ns;
+}
+
+static void check_totals(const struct mayfly_trace *trace, struct mayfly_query q)
+{
+	struct mayfly_estimate live[MOMENTS], total;
+	struct mayfly_result *whole;
+	int64_t at_ns[MOMENTS], time_ns;
+
+	CHECK(mayfly_query_run(trace, &q, &whole) == 0);
+	CHECK(query_total(trace, &q, &total, &time_ns) == 0);
+	CHECK(same_estimate(&total, &whole->total, true) && time_ns == whole->time_ns);
+	mayfly_result_free(whole);
+	q.metric = MAYFLY_LIVE;
+	draw_moments(mayfly_trace_info(trace), at_ns);
+	CHECK(query_live_totals(trace, &q, at_ns, MOMENTS, live) == 0);
+	for (int i = 0; i < MOMENTS; i++) {
+		q.at_ns = at_ns[i];
+		CHECK(mayfly_query_run(trace, &q, &whole) == 0);
+		CHECK(same_estimate(&live[i], &whole->total, true), "at %lld: %g, not %g",
+		      (long long)at_ns[i], live[i].bytes.estimate, whole->total.bytes.estimate);
+		mayfly_result_free(whole);
+	}
+}
+
+static void test_totals(void)
+{
+	for (uint64_t seed = 1; seed <= 120; seed++) {
+		struct source source = random_source(seed);
+		struct opened o = open_source(&source, 0, 40);
+		struct mayfly_query q = random_query(mayfly_trace_info(o.trace));
+
+		q.by = (enum mayfly_by)below(4);
+		check_totals(o.trace, q);
+		close_opened(&o);
+		free_source(&source);
+	}
+}
+
 /* ---- sums of chosen stacks ---- */
 
 /* The rows of an answer by stack, and the one of each node. */
@@ -1643,6 +1691,7 @@ int main(void)
 	RUN(test_questions);
 	RUN(test_counters_and_events_agree);
 	RUN(test_two_questions_at_once);
+	RUN(test_totals);
 	RUN(test_chosen_sums);
 	RUN(test_snapshots);
 	RUN(test_series);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "answer/counter_values.h"
+#include "query/query_two.h"
 
 const struct rss_name rss_fact_names[FACTS] = {
     [FACT_LIVE] = {"live", "live blocks"},
@@ -25,34 +26,39 @@ const struct rss_name rss_fact_names[FACTS] = {
 
 /* ---- blocks ---- */
 
-static int ask_in(const struct mayfly_trace *trace, enum mayfly_metric metric, int64_t at_ns,
-		  int64_t from_ns, const struct mayfly_match *focus, struct mayfly_estimate *total)
+static struct mayfly_query question(const struct mayfly_trace *trace, enum mayfly_metric metric)
 {
-	struct mayfly_result *result;
 	struct mayfly_query query;
-	int error;
 
 	mayfly_query_defaults(&query);
 	query.metric = metric;
-	query.by = MAYFLY_BY_MODULE;
-	query.at_ns = at_ns < 0 ? 0 : at_ns;
-	query.from_ns = from_ns;
-	query.focus = *focus;
 	/* OCaml's heaps lie in blocks of malloc. */
 	if (mayfly_trace_info(trace)->ocaml_interval_bytes)
 		query.heaps = 1u << MAYFLY_HEAP_MALLOC;
-	error = mayfly_query_run(trace, &query, &result);
-	if (error)
-		return error;
-	*total = result->total;
-	mayfly_result_free(result);
-	return 0;
+	return query;
 }
 
-static int ask(const struct mayfly_trace *trace, enum mayfly_metric metric, int64_t at_ns,
-	       int64_t from_ns, struct mayfly_estimate *total)
+static int ask(const struct mayfly_trace *trace, enum mayfly_metric metric, int64_t from_ns,
+	       struct mayfly_estimate *total)
 {
-	return ask_in(trace, metric, at_ns, from_ns, &(struct mayfly_match){0}, total);
+	struct mayfly_query query = question(trace, metric);
+	int64_t time_ns;
+
+	query.from_ns = from_ns;
+	return query_total(trace, &query, total, &time_ns);
+}
+
+/* What is live at each moment, or only what `focus` keeps of it. */
+static int ask_live(const struct rss *r, const struct mayfly_match *focus,
+		    struct mayfly_estimate total[RSS_MOMENTS])
+{
+	struct mayfly_query query = question(r->trace, MAYFLY_LIVE);
+	int64_t at_ns[RSS_MOMENTS];
+
+	query.focus = *focus;
+	for (size_t i = 0; i < r->moments; i++)
+		at_ns[i] = r->moment[i].time_ns < 0 ? 0 : r->moment[i].time_ns;
+	return query_live_totals(r->trace, &query, at_ns, r->moments, total);
 }
 
 static int is_sampler(void *context, const char *text)
@@ -62,15 +68,15 @@ static int is_sampler(void *context, const char *text)
 }
 
 /* mayfly has started OCaml's sampler, so its tables are none of the program's blocks (overlap.c). */
-static int find_sampler(const struct mayfly_trace *trace, struct rss_moment *m)
+static int find_sampler(struct rss *r)
 {
-	struct mayfly_estimate tables = {0};
+	struct mayfly_estimate tables[RSS_MOMENTS] = {0};
 	int error = 0;
 
-	if (mayfly_trace_info(trace)->ocaml_interval_bytes)
-		error = ask_in(trace, MAYFLY_LIVE, m->time_ns, 0,
-			       &(struct mayfly_match){is_sampler, NULL}, &tables);
-	m->fact[FACT_SAMPLER] = tables.bytes.estimate;
+	if (mayfly_trace_info(r->trace)->ocaml_interval_bytes)
+		error = ask_live(r, &(struct mayfly_match){is_sampler, NULL}, tables);
+	for (size_t i = 0; i < r->moments; i++)
+		r->moment[i].fact[FACT_SAMPLER] = tables[i].bytes.estimate;
 	return error;
 }
 
@@ -167,9 +173,9 @@ static int find_empty(const struct rss *r, struct rss_moment *m)
 	for (size_t i = 0; i < r->mapped.rows; i++)
 		if (!strcmp(r->mapped.row[i].access, "brk"))
 			return 0;
-	error = ask(r->trace, MAYFLY_ALLOCATED, 0, m->time_ns, &since);
+	error = ask(r->trace, MAYFLY_ALLOCATED, m->time_ns, &since);
 	if (!error)
-		error = ask(r->trace, MAYFLY_LIVE, MAYFLY_AT_END, 0, &end);
+		error = ask(r->trace, MAYFLY_LIVE, 0, &end);
 	freed = m->live.blocks.estimate + since.blocks.estimate - end.blocks.estimate;
 	freed_bytes = m->live.bytes.estimate + since.bytes.estimate - end.bytes.estimate;
 	threads = fmax(1, counter_at(r->trace, "process.threads", m->time_ns));
@@ -189,19 +195,23 @@ static void find_absent(struct rss_moment *m)
 	m->fact[FACT_ABSENT] = fmax(0, m->live.bytes.low - room);
 }
 
-static int find_facts(struct rss *r, struct rss_moment *m)
+static int find_facts(struct rss *r)
 {
-	int error = ask(r->trace, MAYFLY_LIVE, m->time_ns, 0, &m->live);
+	struct mayfly_estimate live[RSS_MOMENTS];
+	int error = ask_live(r, &(struct mayfly_match){0}, live);
 
-	if (error)
-		return error;
-	for (size_t i = 0; i < FACTS; i++)
-		m->fact[i] = NAN;
-	m->fact[FACT_LIVE] = m->live.bytes.estimate;
-	ask_allocator(r, m);
-	find_absent(m);
-	error = find_sampler(r->trace, m);
-	return error ? error : find_empty(r, m);
+	for (size_t k = 0; k < r->moments && !error; k++) {
+		struct rss_moment *m = &r->moment[k];
+
+		for (size_t i = 0; i < FACTS; i++)
+			m->fact[i] = NAN;
+		m->live = live[k];
+		m->fact[FACT_LIVE] = m->live.bytes.estimate;
+		ask_allocator(r, m);
+		find_absent(m);
+		error = find_empty(r, m);
+	}
+	return error ? error : find_sampler(r);
 }
 
 /* ---- the moments ---- */
@@ -279,10 +289,10 @@ int rss_begin(struct rss *r, const struct mayfly_trace *trace)
 	error = mapped_at(trace, times, r->moments, &r->mapped);
 	if (!error && !rss_find_rows(r))
 		error = MAYFLY_E_MEMORY;
-	for (size_t i = 0; i < r->moments && !error; i++)
-		error = find_facts(r, &r->moment[i]);
 	if (!error)
-		error = ask(trace, MAYFLY_PEAK, 0, 0, &peak);
+		error = find_facts(r);
+	if (!error)
+		error = ask(trace, MAYFLY_PEAK, 0, &peak);
 	r->live_peak = peak.bytes.high;
 	return error;
 }

@@ -17,7 +17,7 @@ struct curve_run {
 	double live;
 	uint64_t *fits; /* a bit for each block: its lifetime fits; NULL: all do */
 	size_t blocks;
-	bool plain; /* every block counts, for its size */
+	bool plain; /* every block that is not twice in the trace counts, for its size */
 };
 
 /* ---- steps ---- */
@@ -62,15 +62,14 @@ static void curve_go(struct curve_run *r, size_t step)
 		begin_step(r);
 }
 
-/* After an event at this time. */
-static void curve_note(struct curve_run *r, int64_t time_ns)
+/* After the event with this number. */
+static inline void note_in(struct live_step *step, uint64_t events, int64_t time_ns, double live)
 {
-	struct live_step *step = &r->step[r->at];
-	const struct live_point now = {{r->events, time_ns}, r->live};
+	const struct live_point now = {{events, time_ns}, live};
 
-	if (r->live > step->most.bytes)
+	if (live > step->most.bytes)
 		step->most = now;
-	else if (r->live < step->least.bytes)
+	else if (live < step->least.bytes)
 		step->least = now;
 }
 
@@ -80,13 +79,6 @@ static bool curve_come_to(struct curve_run *r, int64_t time_ns)
 	if (time_ns >= r->from_ns)
 		curve_go(r, curve_step_of(r, time_ns));
 	return r->at < r->steps;
-}
-
-static void curve_change(struct curve_run *r, int64_t time_ns, double bytes)
-{
-	r->live += bytes;
-	if (r->begun)
-		curve_note(r, time_ns);
 }
 
 /* ---- events ---- */
@@ -107,20 +99,29 @@ static double bytes_of(const struct curve_run *r, uint64_t number, const struct 
 	return bytes;
 }
 
-static double alloc_bytes(const struct curve_run *r, const struct cursor_batch *b, size_t alloc)
+static double plain_bytes(const struct curve_run *r, uint64_t size, uint32_t flags, uint32_t node)
+{
+	return trace_counts(r->s->trace, MAYFLY_FLAG_HEAP(flags), node) ? (double)size : 0;
+}
+
+static inline double alloc_bytes(const struct curve_run *r, const struct cursor_batch *b,
+				 size_t alloc)
 {
 	struct cursor_block block;
 
 	if (r->plain)
-		return (double)b->e.size[alloc];
+		return plain_bytes(r, b->e.size[alloc], b->e.alloc_flags[alloc], b->e.node[alloc]);
 	block = query_block(b, alloc);
 	return bytes_of(r, b->e.first_sample + alloc, &block);
 }
 
-static double freed_bytes(const struct curve_run *r, const struct cursor_batch *b, size_t freed)
+static inline double freed_bytes(const struct curve_run *r, const struct cursor_batch *b,
+				 size_t freed)
 {
-	return r->plain ? (double)b->freed[freed].size
-			: bytes_of(r, b->e.freed[freed], &b->freed[freed]);
+	const struct cursor_block *block = &b->freed[freed];
+
+	return r->plain ? plain_bytes(r, block->size, block->flags, block->node)
+			: bytes_of(r, b->e.freed[freed], block);
 }
 
 /* The first event from `event` on that is not in the current step, or before the window. */
@@ -131,24 +132,41 @@ static size_t end_of_step(const struct curve_run *r, const struct cursor_batch *
 				   : b->e.time_ns[i] >= r->from_ns);
 }
 
+/* The allocations and frees of a batch that have been taken. */
+struct taken {
+	size_t allocs, frees;
+};
+
 /* A report draws the curve of a trace of every allocation: this is most of what it does then, beside
  * the decoding. */
+static void take_to(struct curve_run *r, const struct cursor_batch *b, struct taken *taken,
+		    size_t end)
+{
+	struct live_step before = {0}, *step = r->begun ? &r->step[r->at] : &before;
+	size_t allocs = taken->allocs, frees = taken->frees;
+	double live = r->live;
+
+	for (size_t i = allocs + frees; i < end; i++) {
+		if (b->e.is_free[i])
+			live -= freed_bytes(r, b, frees++);
+		else
+			live += alloc_bytes(r, b, allocs++);
+		note_in(step, b->chunk->first_event + i + 1, b->e.time_ns[i], live);
+	}
+	r->live = live;
+	r->events += end - taken->allocs - taken->frees;
+	*taken = (struct taken){allocs, frees};
+}
+
 static bool curve_take_batch(void *context, const struct cursor_batch *b)
 {
 	struct curve_run *r = context;
-	size_t alloc = 0, freed = 0;
+	struct taken taken = {0};
 
-	for (size_t i = 0, end = 0; i < b->e.events; i++) {
-		if (i >= end) {
-			if (!curve_come_to(r, b->e.time_ns[i]))
-				return false;
-			end = end_of_step(r, b, i);
-		}
-		r->events++;
-		if (b->e.is_free[i])
-			curve_change(r, b->e.time_ns[i], -freed_bytes(r, b, freed++));
-		else
-			curve_change(r, b->e.time_ns[i], alloc_bytes(r, b, alloc++));
+	for (size_t i = 0; i < b->e.events; i = taken.allocs + taken.frees) {
+		if (!curve_come_to(r, b->e.time_ns[i]))
+			return false;
+		take_to(r, b, &taken, end_of_step(r, b, i));
 	}
 	return true;
 }
@@ -191,7 +209,7 @@ static bool take_curve_events(struct curve_run *r)
 
 	if (query_asks_fate(r->s) && !find_fitting(r))
 		return false;
-	r->plain = r->s->exact && !r->fits && query_keeps_all(r->s);
+	r->plain = r->s->exact && !r->fits && query_has_no_filter(r->s);
 	return query_pass(r->s, &pass);
 }
 
@@ -221,7 +239,9 @@ static bool take_curve_parts(struct curve_run *r)
 	while ((more = sums_cursor_next(cursor, &part)) == 1 && curve_come_to(r, part.to_ns)) {
 		r->events = part.end_event;
 		r->snapshot_ns = part.to_ns;
-		curve_change(r, part.to_ns, change_of_part(r, &part));
+		r->live += change_of_part(r, &part);
+		if (r->begun)
+			note_in(&r->step[r->at], r->events, part.to_ns, r->live);
 	}
 	sums_cursor_close(cursor);
 	return more >= 0 || query_fail(r->s, more);

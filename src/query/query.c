@@ -227,6 +227,21 @@ int query_run_two(const struct mayfly_trace *trace, const struct mayfly_query qu
 	return s.error;
 }
 
+int query_total(const struct mayfly_trace *trace, const struct mayfly_query *query,
+		struct mayfly_estimate *total, int64_t *time_ns)
+{
+	struct query_state s = {0};
+
+	if (query_begin(&s, trace, query)) {
+		struct tally all = query_tally(&s, &s.all, 0);
+
+		*total = tally_estimate(&all, query_unseen(&s, 0, SPREAD_ALL));
+		*time_ns = query_answer_time(&s);
+	}
+	query_end(&s);
+	return s.error;
+}
+
 int mayfly_query_run(const struct mayfly_trace *trace, const struct mayfly_query *query,
 		     struct mayfly_result **result)
 {

@@ -18,6 +18,7 @@
  *	query_events.c	a pass over the events
  *	query_shown.c	which rows of an answer each slot counts for; used by these:
  *	live_curve.c	live bytes over time, without rows
+ *	live_totals.c	live bytes at a few moments
  *	series.c	rows over time
  *	leak_times.c	and when leaks arose
  *	grown.c		what grew between two moments
@@ -548,7 +549,9 @@ bool query_sum(struct query_state *s);
 bool query_asks_for_blocks(const struct query_state *s);
 /* Whether the query's filters keep a block; lifetime, window and metric are not checked. */
 bool query_keeps(const struct query_state *s, const struct cursor_block *b);
-/* Whether every block counts: no filter, no window, and no memory recorded twice. */
+/* Whether every block counts for which trace_counts() says so: no filter, and no window. */
+bool query_has_no_filter(const struct query_state *s);
+/* Whether every block counts: also, no memory is recorded twice. */
 bool query_keeps_all(const struct query_state *s);
 /* As query_keeps(), for a block that counts only if it was allocated, not inherited. */
 bool query_keeps_allocated(const struct query_state *s, const struct cursor_block *b);

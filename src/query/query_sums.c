@@ -199,15 +199,19 @@ bool query_keeps_allocated(const struct query_state *s, const struct cursor_bloc
 	return !(b->flags & MAYFLY_FLAG_INHERITED) && query_keeps(s, b);
 }
 
-bool query_keeps_all(const struct query_state *s)
+bool query_has_no_filter(const struct query_state *s)
 {
 	const struct mayfly_query *q = s->query;
 
-	if (trace_leaves_out(s->trace) && q->by != MAYFLY_BY_HEAP)
-		return false;
 	return !s->own_blocks && !q->heaps && !s->thread_kept && !s->node_kept && !s->label_kept &&
 	       q->min_size == 0 && q->max_size == UINT64_MAX && q->from_ns == 0 &&
 	       q->to_ns == INT64_MAX;
+}
+
+bool query_keeps_all(const struct query_state *s)
+{
+	return query_has_no_filter(s) &&
+	       (!trace_leaves_out(s->trace) || s->query->by == MAYFLY_BY_HEAP);
 }
 
 bool query_in_window(const struct mayfly_query *q, int64_t time_ns)
@@ -564,9 +568,15 @@ static bool has_window(const struct mayfly_query *q)
 	return q->from_ns > 0 || q->to_ns < INT64_MAX;
 }
 
-static bool at_time(const struct mayfly_query *q)
+/* Whether it asks for a moment before the last event: after that, what is live is what is live at the end. */
+static bool at_time(const struct query_state *s)
 {
-	return q->metric == MAYFLY_LIVE && q->at_ns != MAYFLY_AT_END && q->at_ns != MAYFLY_AT_PEAK;
+	const struct mayfly_query *q = s->query;
+	const struct mayfly_trace *t = s->trace;
+
+	return q->metric == MAYFLY_LIVE && q->at_ns != MAYFLY_AT_END &&
+	       q->at_ns != MAYFLY_AT_PEAK &&
+	       !(s->exact && t->chunks && q->at_ns >= t->chunk[t->chunks - 1].to_ns);
 }
 
 /* Counters know only the ends of their parts; in a trace of snapshots nothing knows more. */
@@ -578,7 +588,7 @@ static bool counters_say(const struct query_state *s)
 		return false;
 	if (s->info->snapshot_ns)
 		return !has_window(q) || q->metric == MAYFLY_ALLOCATED;
-	return !has_window(q) && !at_time(q);
+	return !has_window(q) && !at_time(s);
 }
 
 /* What the metric counts of a part's node. */
@@ -755,7 +765,7 @@ static bool part_counts(const struct query_state *s, const struct sums_part *par
 	const struct mayfly_query *q = s->query;
 
 	return part->from_ns >= q->from_ns && part->from_ns < q->to_ns &&
-	       (!at_time(q) || part->from_ns < q->at_ns);
+	       (!at_time(s) || part->from_ns < q->at_ns);
 }
 
 /* Whether the part ends at the peak. */
@@ -770,7 +780,7 @@ static bool is_peak(struct query_state *s, const struct parts_peak *peak,
 
 static bool sum_parts(struct query_state *s)
 {
-	bool windows = at_time(s->query) || has_window(s->query), past = false;
+	bool windows = at_time(s) || has_window(s->query), past = false;
 	struct parts_peak peak = {0};
 	struct sums_cursor *cursor;
 	struct sums_part part;
@@ -813,7 +823,7 @@ static size_t chunk_of_event(const struct mayfly_trace *t, uint64_t event)
  */
 static bool sum_window(struct query_state *s)
 {
-	bool moment = at_time(s->query);
+	bool moment = at_time(s);
 	int64_t end_ns = moment ? s->query->at_ns + 1 : s->query->to_ns;
 	uint64_t before = 0, from = 0, to = 0; /* to is 0 until there is a part */
 	struct sums_cursor *cursor;
@@ -851,7 +861,7 @@ static bool gather(struct query_state *s)
 	if (counters && (s->info->snapshot_ns || (s->exact && has_parts)))
 		return sum_parts(s);
 	if (s->exact && has_parts && !query_asks_for_blocks(s) &&
-	    (s->query->metric == MAYFLY_ALLOCATED || (at_time(s->query) && !has_window(s->query))))
+	    (s->query->metric == MAYFLY_ALLOCATED || (at_time(s) && !has_window(s->query))))
 		return sum_window(s);
 	if (!query_at_peak(s->query))
 		return sum_events(s);

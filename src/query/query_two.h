@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two answers from one pass over a trace, for callers that show both. */
+/* Answers that cost less than whole ones: several from one pass over a trace, and totals without rows. */
 #ifndef MAYFLY_QUERY_TWO_H
 #define MAYFLY_QUERY_TWO_H
 
@@ -9,5 +9,14 @@
  * node; their sums are computed once. */
 int query_run_two(const struct mayfly_trace *trace, const struct mayfly_query query[2],
 		  struct mayfly_result *result[2]);
+
+/* The total of a question. It does not depend on the grouping; by node it is found fastest. */
+int query_total(const struct mayfly_trace *trace, const struct mayfly_query *query,
+		struct mayfly_estimate *total, int64_t *time_ns);
+
+/* The totals of what is live (the question's metric) at each of these moments, in any order. The events of
+ * an exact trace are read once. */
+int query_live_totals(const struct mayfly_trace *trace, const struct mayfly_query *query,
+		      const int64_t *at_ns, size_t moments, struct mayfly_estimate *total);
 
 #endif

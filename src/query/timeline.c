@@ -10,28 +10,21 @@
 #include "query/estimate.h"
 #include "query/live_curve.h"
 #include "query/parts.h"
-#include "query/query.h"
+#include "query/query_two.h"
 #include "trace/read/reader.h"
 
 /* ---- totals ---- */
 
-/* The total of a query, without its rows; it does not depend on the grouping. */
 static int ask_total(const struct mayfly_trace *trace, enum mayfly_metric metric,
 		     struct mayfly_estimate *total, int64_t *time_ns)
 {
-	struct query_state s = {0};
 	struct mayfly_query query;
+	int error;
 
 	mayfly_query_defaults(&query);
 	query.metric = metric;
-	if (query_begin(&s, trace, &query)) {
-		struct tally all = query_tally(&s, &s.all, 0);
-
-		*total = tally_estimate(&all, query_unseen(&s, 0, SPREAD_ALL));
-		*time_ns = query_answer_time(&s);
-	}
-	query_end(&s);
-	return s.error == MAYFLY_E_ABSENT ? 0 : s.error;
+	error = query_total(trace, &query, total, time_ns);
+	return error == MAYFLY_E_ABSENT ? 0 : error;
 }
 
 static int summary_of_queries(const struct mayfly_trace *trace, struct mayfly_summary *summary)
