@@ -23,6 +23,7 @@ import urllib.parse
 from harness import (AGENT, MAYFLY, SOURCE, Folder, case, cases, check, environment, info, main, need, program,
                      record, report, run, same, unfolded, wait_until)
 from profiles import Pprof, field, pprof
+from protoc import decode, one
 from told import Told, told_recording
 
 folder = Folder()
@@ -39,51 +40,11 @@ def trace(kind="sampled"):
 
 # ---- a reader of OTLP ----
 
-LINE = re.compile(r'^(\w+)(?:: (".*"|\S+)| \{)$')
-
-
-def value_of(text):
-    if not text.startswith('"'):
-        return float(text) if re.search("[.en]", text) else int(text)
-    raw = re.sub(rb'\\([0-7]{3}|.)', lambda m: bytes([int(m[1], 8)]) if len(m[1]) == 3 else
-                 {b"n": b"\n", b"r": b"\r", b"t": b"\t"}.get(m[1], m[1]), text[1:-1].encode())
-    return raw.decode("utf-8", "surrogateescape")
-
-
-def parse(text):
-    """protoc's text: of each message {name: [values]}."""
-    top = collections.defaultdict(list)
-    open_messages = [top]
-    for line in text.splitlines():
-        line = line.strip()
-        if line == "}":
-            open_messages.pop()
-            continue
-        match = LINE.match(line)
-        check(match and not match[1].isdigit(), "a field that the schema has not:", line)
-        if match[2] is None:
-            open_messages[-1][match[1]].append(collections.defaultdict(list))
-            open_messages.append(open_messages[-1][match[1]][-1])
-        else:
-            open_messages[-1][match[1]].append(value_of(match[2]))
-    same(len(open_messages), 1, "messages that are open")
-    return top
-
-
-def one(message, name, default=0):
-    values = message.get(name, [default])
-    same(len(values), 1, name)
-    return values[0]
-
-
 class Otlp:
     """A request: profiles by type, stacks of functions, facts of the process."""
 
     def __init__(self, data):
-        need("protoc")
-        done = run(["protoc", "-I" + os.path.join(SOURCE, "tests"), "--decode=otlp.Request", "otlp.proto"], stdin=data)
-        same((done.code, done.err), (0, b""), "protoc")
-        request = parse(done.out.decode())
+        request = decode(data, os.path.join(SOURCE, "tests"), "otlp.proto", "otlp.Request")
         self.tables = one(request, "dictionary", None)
         self.used = collections.defaultdict(set)
         resource = one(request, "resource_profiles", None)

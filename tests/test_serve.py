@@ -883,12 +883,12 @@ def record_view_port():
         port = str(free.getsockname()[1])
         # Others may not have it meanwhile, so mayfly may not either: the program runs all the same.
         free.listen()
-        result = record(["/bin/true"], here / "t.mayfly", "--view", "--view-port", port)
+        result = record(["/bin/true"], here / "t.mayfly", "--view=" + port)
         same(result.code, 0, repr(result))
         check(b"port %s is in use" % port.encode() in result.err, result.err)
         same(here.files("*.mayfly"), [here / "t.mayfly"])
-        result = record(["/bin/true"], here / "u.mayfly", "--view-port", port)
-        check(result.code == 125 and b"--view-port needs --view" in result.err, result)
+        result = record(["/bin/true"], here / "u.mayfly", "--view=65536")
+        check(result.code == 125 and b"--view: '65536'" in result.err, result)
 
 
 @case
@@ -898,7 +898,7 @@ def record_view_at_a_port():
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     with Folder() as here:
-        command = ("record", "--view", "--view-port", str(port), "-o", here / "t.mayfly", "--", "/bin/true")
+        command = ("record", "--view=%d" % port, "-o", here / "t.mayfly", "--", "/bin/true")
         with View(command=command, DISPLAY=None, WAYLAND_DISPLAY=None) as view:
             same(view.port, port)
             wait_until(lambda: "has ended" in view.said(), "the end")

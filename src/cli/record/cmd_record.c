@@ -196,7 +196,9 @@ static int record(struct record_command *c)
 	if (status >= 0)
 		return status;
 	record_view_start(c);
+	record_listen_start(c);
 	watch_program(c);
+	record_listen_finish();
 	good = record_end(c);
 	record_push_finish(&c->push, good && !access(r->file, F_OK) ? r->file : NULL);
 	status = good ? child_exit_status(&r->child) : RECORD_FAILED;

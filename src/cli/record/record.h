@@ -8,6 +8,7 @@
  *	record_options.c	what the user asks for
  *	record_stream.c		the same of the receiver elsewhere
  *	record_push.c		windows of it into a fleet's database
+ *	record_listen.c		serves profiles of it to collectors
  *	record_progress.c	the line on the terminal
  *	record_result.c		what is reported at the end
  *	record_view.c		shows it in the browser
@@ -31,6 +32,7 @@ struct record_command {
 	struct download download;
 	struct when when;
 	struct record_push push;
+	const char *listen; /* NULL: nobody fetches it */
 	bool interval_given, sampler_given, ocaml_given, progress, view;
 	bool no_trace;	     /* record_end()'s: the agent never came up */
 	size_t view_port;    /* 0: any */
@@ -49,6 +51,13 @@ void record_say_line(void *command, const char *text);
 
 /* The program has ended, or is no longer recorded. False after a line on stderr: a trace was not made. */
 bool record_end(struct record_command *c);
+
+/* ---- record_listen.c ---- */
+
+/* Both do nothing without --listen. When the first fails, it has said so, and the recording goes on. */
+void record_listen_start(const struct record_command *c);
+/* The program has ended. */
+void record_listen_finish(void);
 
 /* ---- record_options.c ---- */
 

@@ -13,6 +13,7 @@
 #include "terminal/output.h"
 #include "base/units.h"
 #include "format/spool_format.h"
+#include "serve/http_place.h"
 #include "serve/server.h"
 
 #define DEFAULT_MAX_SPOOL (8ull << 30)
@@ -104,6 +105,15 @@ static bool take_map_events(const struct given *given, void *to)
 	return r->map_events_off || option_take_bytes(given, &r->map_events);
 }
 
+/* The page's port, or nothing, which asks for any free one. */
+static bool take_view(const struct given *given, void *to)
+{
+	struct record_command *c = to;
+
+	c->view = true;
+	return !given->value || option_take_count(given, &c->view_port);
+}
+
 static const char *const runtime_events_words[] = {"auto", "off", NULL};
 static const char *const exec_words[] = {"keep", "last", NULL};
 
@@ -150,6 +160,8 @@ static const struct option_row record_rows[] = {
     OPTION_HEADING("Sending the trace elsewhere:"),
     {.group = record_stream_rows, .at = offsetof(struct record_command, record.stream)},
     OPTION_GROUP(record_push_rows, struct record_command, push),
+    {"listen", .argument = "ADDRESS", OPTION_TEXT(struct record_command, listen),
+     .help = "serve profiles and metrics at PORT or unix:/PATH to collectors"},
     OPTION_HEADING("What is recorded and shown:"),
     {"exec", .rare = true, .argument = "keep|last",
      OPTION_CHOICE(exec_words, struct record_command, record.last_image_only),
@@ -161,11 +173,8 @@ static const struct option_row record_rows[] = {
      OPTION_TEXT(struct record_command, record.debug_dir), .words = OPTION_FOLDERS,
      .help = "also look for files and debug files in DIR"},
     OPTION_GROUP(download_rows, struct record_command, download),
-    {"view", .help = "show the recording in the browser while it goes on, and then the trace",
-     OPTION_FLAG(struct record_command, view)},
-    {"view-port", .rare = true, .argument = "PORT", OPTION_COUNT(struct record_command, view_port),
-     .least = 1, .most = UINT16_MAX,
-     .help = "with --view, serve the page at this port (default: any free one)"},
+    {"view", .argument = "[=PORT]", OPTION_OWN(take_view), .least = 1, .most = UINT16_MAX,
+     .help = "show it in the browser while it goes on, and then the trace"},
     {"progress", .rare = true, .help = "show progress even when COMMAND's output is a terminal",
      OPTION_FLAG(struct record_command, progress)},
     {"quiet", 'q',
@@ -226,14 +235,17 @@ static bool record_options_agree(struct record_command *c)
 	if (c->push.to && r->follow)
 		return cli_refuse("--push is for one process; with --follow, use 'mayfly push "
 				  "--every 60s' beside it");
+	if (c->listen && !http_place_is(c->listen))
+		return cli_refuse("--listen: '%s' is not " HTTP_PLACE_FORMS, c->listen);
+	if (c->listen && r->stream.to && !r->output)
+		return cli_refuse("--listen serves what is on this machine; use -o FILE as well as "
+				  "--stream");
 	if (c->push.to && r->stream.to)
 		return cli_refuse("--push cannot be combined with --stream");
 	if (r->stream.to && r->max_size)
 		return cli_refuse("--stream cannot be combined with --max-size, as what was sent "
 				  "cannot be "
 				  "thinned; use a larger interval instead");
-	if (c->view_port && !c->view)
-		return cli_refuse("--view-port needs --view");
 	if (c->view && r->stream.to && !r->output)
 		return cli_refuse("--view shows what is on this machine; use -o FILE as well as "
 				  "--stream");
@@ -290,7 +302,7 @@ int record_take_options(struct record_command *c, int argc, char **argv)
 	if (r->output && strcmp(r->output, "-") == 0)
 		return cli_usage("--output: standard output belongs to the program; name a file"),
 		       RECORD_FAILED;
-	if (!record_push_check(&c->push))
+	if (!record_push_check(&c->push, c->listen))
 		return RECORD_FAILED;
 	return record_stream_check(&r->stream, r->output) ? -1 : RECORD_FAILED;
 }

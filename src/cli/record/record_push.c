@@ -19,20 +19,17 @@
 /* Goes on to mayfly push. */
 static bool take_word(const struct given *given, void *to)
 {
-	static const struct {
-		const char *option, *word; /* of record, of push */
-	} options[] = {{"--service", "--service"},
-		       {"--push-host", "--host"},
-		       {"--label", "--label"},
-		       {"--auth", "--auth"}};
+	static const char *const options[] = {"--service", "--host", "--label", "--auth"};
 	struct record_push *p = to;
 
 	if (p->words + 2 > RECORD_PUSH_MOST)
 		return error_say(given->error_line, "%s: there are too many", given->option);
 	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++)
-		if (!strcmp(given->option, options[i].option))
-			p->word[p->words++] = options[i].word;
+		if (!strcmp(given->option, options[i]))
+			p->word[p->words++] = options[i];
 	p->word[p->words++] = given->value;
+	if (!strcmp(given->option, "--service"))
+		p->service = given->value;
 	return true;
 }
 
@@ -51,7 +48,7 @@ const struct option_row record_push_rows[] = {
      .help = "how often (default 60s)"},
     {"service", .argument = "NAME", OPTION_OWN(take_word),
      .help = "what the program is part of (default MAYFLY_SERVICE, else the program's name)"},
-    {"push-host", .rare = true, .argument = "NAME", OPTION_OWN(take_word),
+    {"host", .rare = true, .argument = "NAME", OPTION_OWN(take_word),
      .help = "where it runs (default this machine)"},
     {"label", .argument = "KEY=VALUE", OPTION_OWN(take_word),
      .help = "a label of the process, to ask by; may be repeated"},
@@ -60,15 +57,15 @@ const struct option_row record_push_rows[] = {
     OPTION_END,
 };
 
-bool record_push_check(const struct record_push *p)
+bool record_push_check(const struct record_push *p, bool listens)
 {
 	if (p->to)
 		return server_url_is(p->to) ||
 		       cli_refuse("--push: '%s' is no address of a server, as " SERVER_URL_FORMS,
 				  strchr(p->to, '@') ? "..." : p->to);
-	if (p->every || p->words)
-		return cli_refuse("--push-every, --push-host, --service, --label and --auth need "
-				  "--push");
+	if (p->every || p->words > (listens && p->service ? 2 : 0))
+		return cli_refuse("--push-every, --host, --service, --label and --auth need "
+				  "--push (--service, or --listen)");
 	return true;
 }
 

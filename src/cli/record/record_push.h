@@ -18,6 +18,7 @@
 struct record_push {
 	const char *to; /* NULL: nothing is pushed */
 	const char *every;
+	const char *service; /* one of the words; NULL: not given */
 	const char *word[RECORD_PUSH_MOST];
 	size_t words;
 	pid_t pid; /* of mayfly push --every; 0: not yet, -1: it cannot be started */
@@ -26,8 +27,8 @@ struct record_push {
 /* Their struct is struct record_push. */
 extern const struct option_row record_push_rows[];
 
-/* When all are known. False after a line on stderr. */
-bool record_push_check(const struct record_push *p);
+/* When all are known; listens: --service is for --listen, too. False after a line on stderr. */
+bool record_push_check(const struct record_push *p, bool listens);
 
 /* While the program runs. What fails has said so, and the recording goes on. */
 void record_push_now_and_then(struct record_push *p, const char *spool, int64_t running_ns);

@@ -24,6 +24,12 @@ struct export_options {
 	/* The query's window is one of many of a program that runs, and its metric LIVE: what is live at
 	 * at_ns is of all blocks, what was allocated is of the window. */
 	bool window;
+	/* For pprof alone, with `window`: it was taken at this moment, in ns since 1970 (0: it says when its window
+	 * began); what is live in this question's answer is subtracted (NULL: nothing); and tools show
+	 * first what was allocated. */
+	int64_t taken_ns;
+	const struct mayfly_query *before;
+	bool allocated_first;
 	struct export_process process;
 };
 

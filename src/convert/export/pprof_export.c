@@ -13,6 +13,10 @@
  *
  * Fields of a message may come in any order, so samples are written first, each marking the
  * locations that it needs; everything else follows.
+ *
+ * The types have the names and the order of Go's heap profiles, as collectors file them by these names: Pyroscope
+ * under "memory" (pkg/og/convert/pprof/profile.go, metricName(), of https://github.com/grafana/pyroscope), and
+ * Parca under the four of them (https://github.com/parca-dev/parca, pkg/normalizer).
  */
 #include "convert/export/event_walk.h"
 #include "convert/export/profile_samples.h"
@@ -25,14 +29,24 @@
 #include <zlib.h>
 
 #include "convert/pprof_fields.h"
+#include "base/array.h"
 #include "base/interner.h"
+
+/* In a difference: the values of a stack with a set of labels, as in struct profile_sample. */
+struct pprof_row {
+	uint32_t node, set;
+	int64_t blocks[STACK_COLUMNS], bytes[STACK_COLUMNS];
+};
 
 struct pprof {
 	struct export_job *job;
 	struct profile_samples samples;
 	struct texts strings;
 	struct interner functions;
-	uint8_t *used; /* for each frame, then for each special location */
+	uint8_t *used;	      /* for each frame, then for each special location */
+	struct interner rows; /* of a difference */
+	struct pprof_row *row;
+	size_t row_room;
 	struct bytes message, part, line;
 	z_stream zip;
 	uint8_t buffer[32768]; /* what `zip` makes */
@@ -108,7 +122,8 @@ static void write_types_of(struct pprof *p, int column)
 		write_value_type(p, PROFILE_SAMPLE_TYPE, objects, "count");
 	if (p->job->sums.of[column])
 		write_value_type(p, PROFILE_SAMPLE_TYPE, space, "bytes");
-	if (column == 0) /* the user's query */
+	/* What the user asked for. */
+	if (column == (p->job->options->allocated_first ? p->job->allocated : 0))
 		write_number(p, PROFILE_DEFAULT_SAMPLE_TYPE, string(p, space));
 }
 
@@ -122,14 +137,14 @@ static void write_types(struct pprof *p)
 	write_number(p, PROFILE_PERIOD, interval ? (int64_t)interval : 1);
 }
 
-/* The values of one column, in the order of the types. */
-static void add_values(struct pprof *p, const struct profile_sample *sample, int column)
+/* The values of one column, in the order of the types. A negative one takes ten bytes. */
+static void add_values(struct pprof *p, const struct pprof_row *row, int column)
 {
 	if (!p->job->sums.of[column])
 		return;
 	if (p->samples.counts)
-		bytes_put_u(&p->line, sample->blocks[column]);
-	bytes_put_u(&p->line, sample->bytes[column]);
+		bytes_put_u(&p->line, (uint64_t)row->blocks[column]);
+	bytes_put_u(&p->line, (uint64_t)row->bytes[column]);
 }
 
 static void add_labels(struct pprof *p, uint32_t set)
@@ -146,21 +161,113 @@ static void add_labels(struct pprof *p, uint32_t set)
 	}
 }
 
-static void write_sample(void *context, const struct profile_sample *sample)
+static void write_row(struct pprof *p, const struct pprof_row *row, const uint32_t *path,
+		      size_t length)
 {
-	struct pprof *p = context;
-
-	add_values(p, sample, p->job->allocated);
-	add_values(p, sample, !p->job->allocated);
+	add_values(p, row, p->job->allocated);
+	add_values(p, row, !p->job->allocated);
 	protobuf_message(&p->message, SAMPLE_VALUE, &p->line);
-	for (size_t i = 0; i < sample->length; i++) {
-		p->used[sample->path[i]] = 1;
-		bytes_put_u(&p->line, (uint64_t)sample->path[i] + 1);
+	for (size_t i = 0; i < length; i++) {
+		p->used[path[i]] = 1;
+		bytes_put_u(&p->line, (uint64_t)path[i] + 1);
 	}
 	protobuf_message(&p->message, SAMPLE_LOCATION, &p->line);
-	add_labels(p, sample->set);
+	add_labels(p, row->set);
 	write_message(p, PROFILE_SAMPLE);
 }
+
+static void write_sample(void *context, const struct profile_sample *sample)
+{
+	struct pprof_row row = {.set = sample->set};
+
+	for (int i = 0; i < STACK_COLUMNS; i++) {
+		row.blocks[i] = (int64_t)sample->blocks[i];
+		row.bytes[i] = (int64_t)sample->bytes[i];
+	}
+	write_row(context, &row, sample->path, sample->length);
+}
+
+/* ---- a difference ---- */
+
+static struct pprof_row *row_of(struct pprof *p, const struct profile_sample *sample)
+{
+	struct key key = {{1, sample->node, sample->set}};
+	bool is_new;
+	uint32_t number = interner_add(&p->rows, key, &is_new);
+
+	if (number == INTERNER_NONE ||
+	    !array_reserve_filled(&p->row, &p->row_room, number, sizeof(*p->row), 0)) {
+		out_fail(&p->job->out, MAYFLY_E_MEMORY);
+		return NULL;
+	}
+	p->row[number].node = sample->node;
+	p->row[number].set = sample->set;
+	return &p->row[number];
+}
+
+static void add_sample(void *context, const struct profile_sample *sample)
+{
+	struct pprof_row *row = row_of(context, sample);
+
+	for (int i = 0; row && i < STACK_COLUMNS; i++) {
+		row->blocks[i] += (int64_t)sample->blocks[i];
+		row->bytes[i] += (int64_t)sample->bytes[i];
+	}
+}
+
+/* Only what was live is subtracted, which is the first column. */
+static void subtract_sample(void *context, const struct profile_sample *sample)
+{
+	struct pprof_row *row = row_of(context, sample);
+
+	if (!row)
+		return;
+	row->blocks[0] -= (int64_t)sample->blocks[0];
+	row->bytes[0] -= (int64_t)sample->bytes[0];
+}
+
+static void subtract_before(struct pprof *p)
+{
+	struct export_options options = *p->job->options;
+	struct export_job before = {
+	    .trace = p->job->trace, .info = p->job->info, .options = &options};
+	struct profile_samples samples;
+
+	options.query = before.query = options.before;
+	profile_samples_begin(&samples, &before);
+	profile_samples_run(&samples, subtract_sample, p);
+	profile_samples_end(&samples);
+	stack_sums_end(&before.sums);
+	shown_end(&before.stacks);
+	out_fail(&p->job->out, before.out.error);
+}
+
+static bool is_nothing(const struct pprof_row *row)
+{
+	bool any = false;
+
+	for (int i = 0; i < STACK_COLUMNS; i++)
+		any |= row->blocks[i] || row->bytes[i];
+	return !any;
+}
+
+static void write_difference(struct pprof *p)
+{
+	profile_samples_run(&p->samples, add_sample, p);
+	subtract_before(p);
+	for (size_t i = 0; !p->job->out.error && i < p->rows.count; i++) {
+		const uint32_t *path;
+		size_t length;
+
+		if (is_nothing(&p->row[i]))
+			continue;
+		length = export_path(p->job, p->row[i].node, &path);
+		if (length)
+			write_row(p, &p->row[i], path, length);
+	}
+}
+
+/* ---- what samples name ---- */
 
 static uint32_t function_id(struct pprof *p, const struct shown_line *line)
 {
@@ -260,13 +367,14 @@ static void write_comments(struct pprof *p)
 	if (export_knows(j->trace, MAYFLY_ABSENT_COMMAND))
 		comment(p, export_title(j->options, j->trace));
 	comment(p, "made by mayfly " MAYFLY_VERSION);
-	if (j->sums.of[live]) {
+	if (j->sums.of[live] && !j->options->before) {
 		export_metric_text(metric, sizeof(metric), j->trace, &j->asked[live],
 				   j->sums.of[live]->time_ns);
 		snprintf(text, sizeof(text), "%s: %s", profile_column_name(s, live), metric);
 		comment(p, text);
 	}
-	if (!profile_is_estimate(s))
+	/* Those of a difference are unknown. */
+	if (!profile_is_estimate(s) || j->options->before)
 		return;
 	snprintf(text, sizeof(text),
 		 "estimates from %" PRIu64 " samples; %s_space is %.0f +- %.0f bytes (1 sigma)",
@@ -280,6 +388,11 @@ static void write_times(struct pprof *p)
 	int64_t start_ns, duration_ns;
 
 	export_times(p->job->trace, &p->job->asked[p->job->allocated], &start_ns, &duration_ns);
+	if (p->job->options->taken_ns) {
+		/* As Go's: when it was taken, and a duration if it is a difference. */
+		start_ns = p->job->options->taken_ns;
+		duration_ns = p->job->options->before ? duration_ns : 0;
+	}
 	if (start_ns)
 		write_number(p, PROFILE_TIME_NANOS, start_ns);
 	if (duration_ns)
@@ -290,7 +403,10 @@ static void write_profile(struct pprof *p)
 {
 	string(p, ""); /* number 0 */
 	write_types(p);
-	profile_samples_run(&p->samples, write_sample, p);
+	if (p->job->options->before)
+		write_difference(p);
+	else
+		profile_samples_run(&p->samples, write_sample, p);
 	for (size_t i = 0; i < shown_indices(&p->job->stacks) && !p->job->out.error; i++)
 		if (p->used[i])
 			write_location(p, (uint32_t)i);
@@ -327,6 +443,8 @@ void export_pprof(struct export_job *j)
 	profile_samples_end(&p->samples);
 	texts_free(&p->strings);
 	interner_free(&p->functions);
+	interner_free(&p->rows);
+	free(p->row);
 	bytes_free(&p->message);
 	bytes_free(&p->part);
 	bytes_free(&p->line);

@@ -73,7 +73,7 @@ static void take_stack(struct profile_samples *p, const struct stack_sum *sum, p
 {
 	struct label_weights total[STACK_COLUMNS] = {0};
 	struct profile_share share[STACK_COLUMNS];
-	struct profile_sample sample = {0};
+	struct profile_sample sample = {.node = sum->node};
 	size_t count;
 	const struct label_sum *of = label_sums_of(&p->labels, sum->node, &count);
 

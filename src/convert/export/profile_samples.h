@@ -24,7 +24,7 @@ struct profile_samples {
 struct profile_sample {
 	const uint32_t *path; /* as of shown_path() */
 	size_t length;
-	uint32_t set; /* of labels */
+	uint32_t node, set; /* of the stack; of labels */
 	uint64_t blocks[STACK_COLUMNS], bytes[STACK_COLUMNS];
 };
 
