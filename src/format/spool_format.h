@@ -355,6 +355,7 @@ enum spool_tag {
 	SPOOL_LABEL = 14,
 	SPOOL_LABELS = 15,
 	SPOOL_SHRINK = 16,
+	SPOOL_TAGS
 };
 
 #define SPOOL_TRACK		0x40u /* set in the first byte of TRACK, with bit 7 clear */

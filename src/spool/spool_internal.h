@@ -59,9 +59,11 @@ struct stream_writer {
 	const uint8_t *at, *end, *limit;   /* limit: of all bytes that may be read */
 	uint64_t ticks, turned, id;
 	uint32_t interval_log2;
-	uint32_t labels; /* set of the tables */
-	uint64_t due;	 /* ticks of the next record */
-	uint64_t moving; /* key of a block whose realloc has no outcome yet, 0: none */
+	uint32_t labels;       /* set of the tables */
+	uint64_t due;	       /* ticks of the next record */
+	const uint8_t *fields; /* of a record with a tag, after its time */
+	uint8_t flags;	       /* before its time */
+	uint64_t moving;       /* key of a block whose realloc has no outcome yet, 0: none */
 	bool moved; /* its address was taken by another, so the next record's RELEASE is done */
 	struct spool_stack stack;
 	struct stream_ids types, label_ids;

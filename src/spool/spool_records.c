@@ -7,7 +7,7 @@
  *
  * Time, id and address of a record are relative to those of the record before it in its packet, so
  * each writer keeps the last ones. A record's time is read first, to know when the record is due;
- * the rest is read when it is applied.
+ * the rest is read when it is applied, by the function that record_kinds[] has for its tag.
  *
  * The spool is memory that the program may change at any time. Some bytes, such as tags, are read
  * twice and may differ the second time; whatever they say, no read leaves the packet.
@@ -34,31 +34,35 @@ static inline uint64_t load_field(const uint8_t *at, unsigned code, const uint8_
 	return value;
 }
 
-static bool without_time(uint8_t tag)
-{
-	switch ((enum spool_tag)tag) {
-	case SPOOL_PAD:
-	case SPOOL_THREAD:
-	case SPOOL_INTERVAL:
-	case SPOOL_TYPE:
-	case SPOOL_LABEL:
-	case SPOOL_LABELS:
-		return true;
-	case SPOOL_SAMPLE:
-	case SPOOL_FREE:
-	case SPOOL_MODULE:
-	case SPOOL_GONE:
-	case SPOOL_LOST:
-	case SPOOL_FORK:
-	case SPOOL_PROMOTE:
-	case SPOOL_PLACE:
-	case SPOOL_HEAP_END:
-	case SPOOL_ALLOCATOR:
-	case SPOOL_SHRINK:
-		break;
-	}
-	return false;
-}
+typedef void read_record_fn(struct spool_stream *s, struct stream_writer *w, struct varint_in *in);
+
+static read_record_fn read_sample, read_free, read_thread, read_interval, read_module, read_gone,
+    read_lost, read_fork, read_promote, read_place, read_heap_end, read_allocator, read_shrink;
+
+/* What stands before a record's time, and what reads the fields after it. */
+static const struct {
+	enum { TIME, FLAGS_AND_TIME, NO_TIME } begins;
+	read_record_fn *read;
+} record_kinds[] = {
+    [SPOOL_PAD] = {NO_TIME, NULL},
+    [SPOOL_SAMPLE] = {FLAGS_AND_TIME, read_sample},
+    [SPOOL_FREE] = {FLAGS_AND_TIME, read_free},
+    [SPOOL_THREAD] = {NO_TIME, read_thread},
+    [SPOOL_INTERVAL] = {NO_TIME, read_interval},
+    [SPOOL_MODULE] = {TIME, read_module},
+    [SPOOL_GONE] = {TIME, read_gone},
+    [SPOOL_LOST] = {TIME, read_lost},
+    [SPOOL_FORK] = {TIME, read_fork},
+    [SPOOL_PROMOTE] = {TIME, read_promote},
+    [SPOOL_PLACE] = {TIME, read_place},
+    [SPOOL_HEAP_END] = {TIME, read_heap_end},
+    [SPOOL_ALLOCATOR] = {TIME, read_allocator},
+    [SPOOL_TYPE] = {NO_TIME, stream_read_type},
+    [SPOOL_LABEL] = {NO_TIME, stream_read_label},
+    [SPOOL_LABELS] = {NO_TIME, stream_read_labels},
+    [SPOOL_SHRINK] = {FLAGS_AND_TIME, read_shrink},
+};
+_Static_assert(sizeof(record_kinds) / sizeof(*record_kinds) == SPOOL_TAGS, "each tag has a row");
 
 /* Sets when the current record is due. False: it is damaged. */
 static inline bool read_due(struct stream_writer *w)
@@ -66,6 +70,7 @@ static inline bool read_due(struct stream_writer *w)
 	uint8_t tag = *w->at;
 	struct varint_in in;
 
+	w->fields = w->at + 1;
 	if (tag & SPOOL_EXACT_RECORD) {
 		w->due = w->ticks +
 			 varint_unzigzag(load_field(w->at + 1, spool_time_width(tag), w->limit));
@@ -78,12 +83,13 @@ static inline bool read_due(struct stream_writer *w)
 		return true;
 	}
 	w->due = w->ticks;
-	if (without_time(tag))
+	if (tag < SPOOL_TAGS && record_kinds[tag].begins == NO_TIME)
 		return true;
-	in = varint_begin(w->at + 1, (size_t)(w->end - w->at - 1));
-	if (tag == SPOOL_SAMPLE || tag == SPOOL_FREE || tag == SPOOL_SHRINK)
-		varint_byte(&in);
+	in = varint_begin(w->fields, (size_t)(w->end - w->fields));
+	if (tag < SPOOL_TAGS && record_kinds[tag].begins == FLAGS_AND_TIME)
+		w->flags = varint_byte(&in);
 	w->due += (uint64_t)varint_s(&in);
+	w->fields = in.at;
 	return !in.bad;
 }
 
@@ -364,6 +370,16 @@ static bool read_exact(struct spool_stream *s, struct stream_writer *w, uint8_t 
 	return true;
 }
 
+/* The record's fields have been read: takes its time. False: it is damaged, or in the part already. */
+static bool is_new_record(struct spool_stream *s, struct stream_writer *w,
+			  const struct varint_in *in)
+{
+	if (in->bad)
+		return false;
+	w->ticks = w->due;
+	return !s->passing;
+}
+
 static void next_id(struct stream_writer *w, struct varint_in *in)
 {
 	w->id += (uint64_t)varint_s(in);
@@ -387,8 +403,8 @@ static void take_block(struct spool_stream *s, struct stream_writer *w, uint32_t
 
 static void read_sample(struct spool_stream *s, struct stream_writer *w, struct varint_in *in)
 {
-	uint32_t flags = varint_byte(in);
-	uint32_t heap = flags >> SPOOL_FLAG_HEAP_SHIFT & 7, interval_log2 = w->interval_log2;
+	uint32_t flags = w->flags, heap = flags >> SPOOL_FLAG_HEAP_SHIFT & 7;
+	uint32_t interval_log2 = w->interval_log2;
 	uint64_t size, hits, pop, push;
 	enum stack_result result;
 	struct trace_block block;
@@ -400,8 +416,6 @@ static void read_sample(struct spool_stream *s, struct stream_writer *w, struct 
 	if (interval_log2 > TRACE_MAX_INTERVAL || heap > SPOOL_HEAP_MAPPING ||
 	    (s->exact && heap != SPOOL_HEAP_MAPPING && !mayfly_heap_is_ocaml(heap)))
 		varint_fail(in);
-
-	varint_s(in); /* its time, which is w->due */
 	next_id(w, in);
 	size = varint_u(in);
 	hits = varint_u(in);
@@ -441,15 +455,11 @@ static void read_sample(struct spool_stream *s, struct stream_writer *w, struct 
 
 static void read_free(struct spool_stream *s, struct stream_writer *w, struct varint_in *in)
 {
-	uint8_t flags = varint_byte(in);
+	uint8_t flags = w->flags;
 	uint32_t *place;
 
-	varint_s(in);
 	next_id(w, in);
-	if (in->bad)
-		return;
-	w->ticks = w->due;
-	if (s->passing)
+	if (!is_new_record(s, w, in))
 		return;
 	place = live_find(&s->live, stream_block_key(s, w->id));
 	if (!place) {
@@ -466,26 +476,30 @@ static void read_free(struct spool_stream *s, struct stream_writer *w, struct va
 
 static void read_shrink(struct spool_stream *s, struct stream_writer *w, struct varint_in *in)
 {
-	uint8_t flags = varint_byte(in);
+	uint8_t flags = w->flags;
 	uint64_t bytes;
 
-	varint_s(in);
 	next_id(w, in);
 	bytes = varint_u(in);
-	if (in->bad)
-		return;
-	w->ticks = w->due;
-	if (!s->passing)
+	if (is_new_record(s, w, in))
 		stream_shrink(s, stream_block_key(s, w->id), w->ticks, bytes,
 			      stream_this_thread(s, w),
 			      flags & SPOOL_FLAG_REALLOC ? MAYFLY_FLAG_REALLOC : 0);
 }
 
+static const uint8_t *read_length_and_bytes(struct varint_in *in, size_t *length)
+{
+	uint64_t bytes = varint_u(in);
+
+	*length = (size_t)bytes;
+	return varint_bytes(in, bytes);
+}
+
 static void read_thread(struct spool_stream *s, struct stream_writer *w, struct varint_in *in)
 {
 	uint64_t tid = varint_u(in);
-	uint64_t length = varint_u(in);
-	const uint8_t *name = varint_bytes(in, length);
+	size_t length;
+	const uint8_t *name = read_length_and_bytes(in, &length);
 
 	if (tid > UINT32_MAX)
 		varint_fail(in);
@@ -495,65 +509,49 @@ static void read_thread(struct spool_stream *s, struct stream_writer *w, struct 
 		w->tid = (uint32_t)tid;
 		w->thread = RECORDING_NONE;
 	}
-	stream_name_thread(s, w->tid, name, (size_t)length);
+	stream_name_thread(s, w->tid, name, length);
 }
 
-static void read_interval(struct stream_writer *w, struct varint_in *in)
+static void read_interval(struct spool_stream *s, struct stream_writer *w, struct varint_in *in)
 {
 	uint8_t log2 = varint_byte(in);
 
+	(void)s;
 	if (log2 > TRACE_MAX_INTERVAL)
 		varint_fail(in);
 	else
 		w->interval_log2 = log2;
 }
 
-static void read_module(struct spool_stream *s, struct stream_writer *w, struct varint_in *in,
-			bool gone)
+static void read_module(struct spool_stream *s, struct stream_writer *w, struct varint_in *in)
 {
-	struct stacks_module m = {0};
-	uint64_t length;
-	bool good;
+	struct stacks_module m = {.start = varint_fixed(in, 8)};
 
-	varint_s(in);
-	m.start = varint_fixed(in, 8);
-	if (!gone) {
-		m.end = varint_fixed(in, 8);
-		m.bias = varint_fixed(in, 8);
-		length = varint_u(in);
-		m.path = varint_bytes(in, length);
-		m.path_length = (size_t)length;
-		length = varint_u(in);
-		m.build_id = varint_bytes(in, length);
-		m.build_id_length = (size_t)length;
-		if (m.end < m.start)
-			varint_fail(in);
-	}
-	if (in->bad)
-		return;
-	w->ticks = w->due;
-	if (s->passing)
-		return;
-	if (gone)
-		good = stacks_module_gone(&s->stacks, m.start, stream_moment(s, w->ticks));
-	else
-		good = stacks_module_seen(&s->stacks, &m, stream_moment(s, w->ticks));
-	if (!good)
+	m.end = varint_fixed(in, 8);
+	m.bias = varint_fixed(in, 8);
+	m.path = read_length_and_bytes(in, &m.path_length);
+	m.build_id = read_length_and_bytes(in, &m.build_id_length);
+	if (m.end < m.start)
+		varint_fail(in);
+	if (is_new_record(s, w, in) &&
+	    !stacks_module_seen(&s->stacks, &m, stream_moment(s, w->ticks)))
+		stream_fail(s, MAYFLY_E_MEMORY);
+}
+
+static void read_gone(struct spool_stream *s, struct stream_writer *w, struct varint_in *in)
+{
+	uint64_t start = varint_fixed(in, 8);
+
+	if (is_new_record(s, w, in) &&
+	    !stacks_module_gone(&s->stacks, start, stream_moment(s, w->ticks)))
 		stream_fail(s, MAYFLY_E_MEMORY);
 }
 
 static void read_lost(struct spool_stream *s, struct stream_writer *w, struct varint_in *in)
 {
-	uint64_t samples, frees, events;
+	uint64_t samples = varint_u(in), frees = varint_u(in), events = varint_u(in);
 
-	varint_s(in);
-	samples = varint_u(in);
-	frees = varint_u(in);
-	events = varint_u(in);
-	if (in->bad)
-		return;
-	w->ticks = w->due;
-	if (s->passing)
+	if (!is_new_record(s, w, in))
 		return;
 	if (samples < UINT32_MAX)
 		s->lost_samples += samples;
@@ -569,11 +567,9 @@ static void read_lost(struct spool_stream *s, struct stream_writer *w, struct va
 
 static void read_place(struct spool_stream *s, struct stream_writer *w, struct varint_in *in)
 {
+	uint64_t address = varint_fixed(in, 8);
 	enum stack_result result;
-	uint64_t address;
 
-	varint_s(in);
-	address = varint_fixed(in, 8);
 	if (in->bad)
 		return;
 	w->ticks = w->due;
@@ -589,12 +585,8 @@ static void read_promote(struct spool_stream *s, struct stream_writer *w, struct
 	const struct live_block *b;
 	const uint32_t *place;
 
-	varint_s(in);
 	next_id(w, in);
-	if (in->bad)
-		return;
-	w->ticks = w->due;
-	if (s->passing)
+	if (!is_new_record(s, w, in))
 		return;
 	place = live_find(&s->live, stream_block_key(s, w->id));
 	b = place ? live_at(&s->live, place) : NULL;
@@ -605,13 +597,8 @@ static void read_promote(struct spool_stream *s, struct stream_writer *w, struct
 
 static void read_heap_end(struct spool_stream *s, struct stream_writer *w, struct varint_in *in)
 {
-	varint_s(in);
-	if (in->bad)
-		return;
-	w->ticks = w->due;
-	if (s->passing)
-		return;
-	stream_end_ocaml(s, stream_moment(s, w->ticks), stream_this_thread(s, w));
+	if (is_new_record(s, w, in))
+		stream_end_ocaml(s, stream_moment(s, w->ticks), stream_this_thread(s, w));
 }
 
 /* The counters that an ALLOCATOR record's values become. */
@@ -637,21 +624,15 @@ static void add_counter(struct spool_stream *s, int64_t ns, const char *name, ui
 
 static void read_allocator(struct spool_stream *s, struct stream_writer *w, struct varint_in *in)
 {
-	uint64_t value[SPOOL_ALLOCATOR_VALUES], whose, count;
+	uint64_t value[SPOOL_ALLOCATOR_VALUES], whose = varint_u(in), count = varint_u(in);
 	int64_t ns;
 
-	varint_s(in);
-	whose = varint_u(in);
-	count = varint_u(in);
 	if (whose >= sizeof(allocator_counters) / sizeof(*allocator_counters) ||
 	    count > SPOOL_ALLOCATOR_VALUES)
 		varint_fail(in);
 	for (uint64_t i = 0; i < count && !in->bad; i++)
 		value[i] = varint_u(in);
-	if (in->bad)
-		return;
-	w->ticks = w->due;
-	if (s->passing)
+	if (!is_new_record(s, w, in))
 		return;
 	ns = stream_moment(s, w->ticks);
 	for (uint64_t i = 0; s->trace && i < count && !s->error; i++)
@@ -661,11 +642,7 @@ static void read_allocator(struct spool_stream *s, struct stream_writer *w, stru
 
 static void read_fork(struct spool_stream *s, struct stream_writer *w, struct varint_in *in)
 {
-	varint_s(in);
-	if (in->bad)
-		return;
-	w->ticks = w->due;
-	if (s->passing)
+	if (!is_new_record(s, w, in))
 		return;
 	stream_moment(s, w->ticks);
 	if (s->options.only_fork) {
@@ -679,66 +656,10 @@ static void read_fork(struct spool_stream *s, struct stream_writer *w, struct va
 
 /* ---- one after the other ---- */
 
-/* What comes after the tag. */
-static void read_record(struct spool_stream *s, struct stream_writer *w, enum spool_tag tag,
-			struct varint_in *in)
-{
-	switch (tag) {
-	case SPOOL_SAMPLE:
-		read_sample(s, w, in);
-		break;
-	case SPOOL_FREE:
-		read_free(s, w, in);
-		break;
-	case SPOOL_THREAD:
-		read_thread(s, w, in);
-		break;
-	case SPOOL_INTERVAL:
-		read_interval(w, in);
-		break;
-	case SPOOL_MODULE:
-	case SPOOL_GONE:
-		read_module(s, w, in, tag == SPOOL_GONE);
-		break;
-	case SPOOL_LOST:
-		read_lost(s, w, in);
-		break;
-	case SPOOL_FORK:
-		read_fork(s, w, in);
-		break;
-	case SPOOL_PLACE:
-		read_place(s, w, in);
-		break;
-	case SPOOL_PROMOTE:
-		read_promote(s, w, in);
-		break;
-	case SPOOL_HEAP_END:
-		read_heap_end(s, w, in);
-		break;
-	case SPOOL_ALLOCATOR:
-		read_allocator(s, w, in);
-		break;
-	case SPOOL_SHRINK:
-		read_shrink(s, w, in);
-		break;
-	case SPOOL_TYPE:
-		stream_read_type(s, w, in);
-		break;
-	case SPOOL_LABEL:
-		stream_read_label(s, w, in);
-		break;
-	case SPOOL_LABELS:
-		stream_read_labels(s, w, in);
-		break;
-	case SPOOL_PAD:
-		break;
-	}
-}
-
 /* Applies a record with a tag. */
 static void read_tagged(struct spool_stream *s, struct stream_writer *w, uint8_t tag)
 {
-	struct varint_in in = varint_begin(w->at + 1, (size_t)(w->end - w->at - 1));
+	struct varint_in in = varint_begin(w->fields, (size_t)(w->end - w->fields));
 
 	if (tag != SPOOL_TYPE && tag != SPOOL_LABEL && tag != SPOOL_LABELS)
 		stream_apply_waiting(s);
@@ -746,10 +667,10 @@ static void read_tagged(struct spool_stream *s, struct stream_writer *w, uint8_t
 		w->over = true;
 		return;
 	}
-	if (tag > SPOOL_SHRINK)
-		stream_read_track(s, w, tag, &in);
+	if (tag < SPOOL_TAGS)
+		record_kinds[tag].read(s, w, &in);
 	else
-		read_record(s, w, tag, &in);
+		stream_read_track(s, w, tag, &in);
 	if (in.bad)
 		stream_damaged(s, w);
 	else
