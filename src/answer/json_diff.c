@@ -82,14 +82,12 @@ static void put_diff_row(struct json *j, const struct json_diff *c, const struct
 {
 	const struct mayfly_row *key = row->after ? row->after : row->before;
 
-	json_object(j, NULL);
 	json_row_key(j, row->after ? c->after : c->before, c->query->by, key);
 	json_estimate(j, "before", row->before ? sorted_by(c->query, row->before) : NULL);
 	json_estimate(j, "after", row->after ? sorted_by(c->query, row->after) : NULL);
 	if (c->query->by == MAYFLY_BY_LINE && row->before && row->after)
 		json_unsigned(j, "line_before", row->before->line);
 	json_change(j, "change", c, &row->bytes, &row->blocks);
-	json_end(j);
 }
 
 int json_diff(struct json *j, const struct json_diff *c, const struct trace_diff *d, size_t top)
@@ -114,9 +112,7 @@ int json_diff(struct json *j, const struct json_diff *c, const struct trace_diff
 		  t ? t->live_at_end : NULL);
 	json_end(j);
 	json_change(j, "total", c, &d->bytes, &d->blocks);
-	json_array(j, "rows");
-	for (size_t i = 0; i < d->rows && !(top && i >= top); i++)
+	JSON_ROWS(j, "rows", i, i < d->rows && !(top && i >= top))
 		put_diff_row(j, c, &d->row[i]);
-	json_end(j);
 	return 0;
 }

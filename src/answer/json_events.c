@@ -24,27 +24,19 @@ static void put_name(struct json *j, const struct event_rows *e, uint32_t index)
 
 static void put_durations(struct json *j, const struct mayfly_span_row *row)
 {
-	json_array(j, "durations");
-	for (size_t i = 0; i < MAYFLY_SPAN_CLASSES; i++) {
-		if (!row->in_class[i])
-			continue;
-		json_object(j, NULL);
+	JSON_ROWS_WHERE(j, "durations", i, i < MAYFLY_SPAN_CLASSES, row->in_class[i]) {
 		json_integer(j, "low_ns", mayfly_span_class_ns(i));
 		json_bound(j, "high_ns", mayfly_span_class_ns(i + 1));
 		json_unsigned(j, "count", row->in_class[i]);
-		json_end(j);
 	}
-	json_end(j);
 }
 
 static void put_worst(struct json *j, const struct event_rows *e, const struct span_bytes *b)
 {
-	json_array(j, "worst");
-	for (size_t i = 0; i < b->worst_count; i++) {
+	JSON_ROWS(j, "worst", i, i < b->worst_count) {
 		const struct worst_span *span = &b->worst[i];
 		const struct mayfly_thread *thread = mayfly_trace_thread(e->trace, span->thread);
 
-		json_object(j, NULL);
 		json_text(j, "thread", thread->name);
 		json_integer(j, "tid", thread->tid);
 		json_integer(j, "begin_ns", span->begin_ns);
@@ -53,9 +45,7 @@ static void put_worst(struct json *j, const struct event_rows *e, const struct s
 		json_integer(j, "last_ns", span->last_ns);
 		json_integer(j, "bytes", llround(span->bytes));
 		json_unsigned(j, "samples", span->blocks);
-		json_end(j);
 	}
-	json_end(j);
 }
 
 /* What one span allocated; spans that have not ended do not count. */
@@ -66,17 +56,11 @@ static void put_each(struct json *j, const struct event_rows *e, const struct sp
 	json_integer(j, "p50", b->p50);
 	json_integer(j, "p99", b->p99);
 	json_integer(j, "max", b->most);
-	json_array(j, "classes");
-	for (size_t i = 0; i < SPAN_BYTES_CLASSES; i++) {
-		if (!b->in_class[i])
-			continue;
-		json_object(j, NULL);
+	JSON_ROWS_WHERE(j, "classes", i, i < SPAN_BYTES_CLASSES, b->in_class[i]) {
 		json_integer(j, "low", span_bytes_class(i));
 		json_bound(j, "high", span_bytes_class(i + 1));
 		json_unsigned(j, "count", b->in_class[i]);
-		json_end(j);
 	}
-	json_end(j);
 	put_worst(j, e, b);
 	json_end(j);
 }
@@ -85,7 +69,6 @@ static void put_span(struct json *j, const struct event_rows *e, const struct ma
 {
 	double mean = row->count ? (double)row->total_ns / (double)row->count : 0;
 
-	json_object(j, NULL);
 	put_name(j, e, row->type);
 	json_unsigned(j, "count", row->count);
 	json_unsigned(j, "open", row->open);
@@ -104,7 +87,6 @@ static void put_span(struct json *j, const struct event_rows *e, const struct ma
 		json_estimate(j, "live", &row->live);
 		put_each(j, e, span_bytes_of(e->spans, row->type));
 	}
-	json_end(j);
 }
 
 /* ---- instants, counters, threads ---- */
@@ -149,45 +131,33 @@ static void put_sums(struct json *j, const char *key, const struct event_rows *e
 
 static void put_cpu(struct json *j, const struct event_rows *e, size_t top)
 {
-	json_array(j, "cpu_by_thread");
-	for (size_t i = 0; i < first_rows(e->sums->threads, top); i++) {
+	JSON_ROWS(j, "cpu_by_thread", i, i < first_rows(e->sums->threads, top)) {
 		const struct mayfly_thread_cpu *cpu = &e->sums->thread[i];
 		const struct mayfly_thread *thread = mayfly_trace_thread(e->trace, cpu->thread);
 
-		json_object(j, NULL);
 		json_text(j, "thread", thread->name);
 		json_integer(j, "tid", thread->tid);
 		json_integer(j, "cpu_ns", cpu->cpu_ns);
-		json_end(j);
 	}
-	json_end(j);
 }
 
 static void put_pauses(struct json *j, const struct event_rows *e, size_t top)
 {
 	const struct thread_pauses *p = &e->pauses;
 
-	json_array(j, "pauses_by_thread");
-	for (size_t i = 0; i < first_rows(p->rows, top); i++) {
+	JSON_ROWS(j, "pauses_by_thread", i, i < first_rows(p->rows, top)) {
 		const struct mayfly_thread *thread =
 		    mayfly_trace_thread(e->trace, p->row[i].thread);
 
-		json_object(j, NULL);
 		json_text(j, "thread", thread->name);
 		json_integer(j, "tid", thread->tid);
-		json_array(j, "pauses");
-		for (size_t k = 0; k < p->types; k++) {
-			json_object(j, NULL);
+		JSON_ROWS(j, "pauses", k, k < p->types) {
 			put_name(j, e, p->type[k]);
 			json_unsigned(j, "count", p->row[i].of[k].count);
 			json_integer(j, "total_ns", p->row[i].of[k].total_ns);
 			json_integer(j, "max_ns", p->row[i].of[k].max_ns);
-			json_end(j);
 		}
-		json_end(j);
-		json_end(j);
 	}
-	json_end(j);
 }
 
 void json_events(struct json *j, const struct event_rows *e, const struct mayfly_query *query,
@@ -199,10 +169,8 @@ void json_events(struct json *j, const struct event_rows *e, const struct mayfly
 	json_integer(j, "from_ns", query->from_ns);
 	json_integer(j, "to_ns", query->to_ns < end ? query->to_ns : end);
 	json_text(j, "sort", span_sort_names[e->sort]);
-	json_array(j, "spans");
-	for (size_t i = 0; i < first_rows(e->spans->rows, top); i++)
+	JSON_ROWS(j, "spans", i, i < first_rows(e->spans->rows, top))
 		put_span(j, e, e->row[i]);
-	json_end(j);
 	json_unsigned(j, "unmatched_ends", e->spans->unmatched);
 	json_unsigned(j, "ignored_spans", e->spans->ignored);
 	if (e->sums) {

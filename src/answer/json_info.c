@@ -53,10 +53,7 @@ void json_real_time(struct json *j, const char *key, int64_t ns)
 
 static void put_command(struct json *j, const struct mayfly_info *i)
 {
-	json_array(j, "command");
-	for (size_t k = 0; k < i->command_count; k++)
-		json_text(j, NULL, i->command[k]);
-	json_end(j);
+	JSON_LIST(j, "command", k, k < i->command_count, json_text(j, NULL, i->command[k]));
 }
 
 static void put_ending(struct json *j, const struct mayfly_info *i)
@@ -137,10 +134,7 @@ static void put_label_keys(struct json *j, const struct mayfly_trace *trace)
 	const char *key[MOST_LABEL_KEYS];
 	size_t keys = label_keys(trace, key, MOST_LABEL_KEYS);
 
-	json_array(j, "label_keys");
-	for (size_t i = 0; i < keys; i++)
-		json_text(j, NULL, key[i]);
-	json_end(j);
+	JSON_LIST(j, "label_keys", i, i < keys, json_text(j, NULL, key[i]));
 }
 
 /* Null: they could not be read to their end. */
@@ -163,16 +157,12 @@ static void put_tracks(struct json *j, const struct mayfly_trace *trace)
 static void put_threads(struct json *j, const struct mayfly_trace *trace, size_t count)
 {
 	json_unsigned(j, "threads", count);
-	json_array(j, "thread_list");
-	for (size_t i = 0; i < count; i++) {
+	JSON_ROWS(j, "thread_list", i, i < count) {
 		const struct mayfly_thread *t = mayfly_trace_thread(trace, i);
 
-		json_object(j, NULL);
 		json_unsigned(j, "tid", t->tid);
 		json_text(j, "name", t->name);
-		json_end(j);
 	}
-	json_end(j);
 }
 
 static void put_module(struct json *j, const struct mayfly_module *m,
@@ -182,7 +172,6 @@ static void put_module(struct json *j, const struct mayfly_module *m,
 
 	for (size_t i = 0; i < m->build_id_length && i < 32; i++)
 		text_format(id + 2 * i, 3, "%02x", m->build_id[i]);
-	json_object(j, NULL);
 	json_text(j, "path", m->path);
 	json_text_or_null(j, "build_id", id);
 	json_unsigned(j, "start", m->start);
@@ -190,7 +179,6 @@ static void put_module(struct json *j, const struct mayfly_module *m,
 	json_text_or_null(j, "problem", m->problem);
 	json_unsigned(j, "frames", count->frames);
 	json_unsigned(j, "frames_symbolized", count->named);
-	json_end(j);
 }
 
 static void put_modules(struct json *j, const struct mayfly_trace *trace, size_t count)
@@ -199,10 +187,8 @@ static void put_modules(struct json *j, const struct mayfly_trace *trace, size_t
 
 	j->bytes.failed |= !frames;
 	json_unsigned(j, "modules", count);
-	json_array(j, "module_list");
-	for (size_t i = 0; frames && i < count; i++)
+	JSON_ROWS(j, "module_list", i, frames && i < count)
 		put_module(j, mayfly_trace_module(trace, i), &frames[i]);
-	json_end(j);
 	free(frames);
 }
 
@@ -236,17 +222,13 @@ static void put_picture(struct json *j, const struct mayfly_picture *p)
 /* Each with what the line on stderr says of it. */
 static void put_bad_chunks(struct json *j, const struct mayfly_trace *trace)
 {
-	json_array(j, "damaged");
-	for (size_t i = 0; i < mayfly_trace_info(trace)->bad_chunks; i++) {
+	JSON_ROWS(j, "damaged", i, i < mayfly_trace_info(trace)->bad_chunks) {
 		const struct mayfly_bad_chunk *bad = mayfly_trace_bad_chunk(trace, i);
 
-		json_object(j, NULL);
 		json_text(j, "chunk", bad->type);
 		json_unsigned(j, "offset", bad->offset);
 		json_text(j, "holds", bad->holds);
-		json_end(j);
 	}
-	json_end(j);
 }
 
 void json_info(struct json *j, const struct mayfly_trace *trace, const struct mayfly_summary *s,

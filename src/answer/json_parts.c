@@ -20,10 +20,7 @@ void json_rounded(struct json *j, const char *key, double value)
 
 void json_rounded_all(struct json *j, const char *key, const double *value, size_t count)
 {
-	json_array(j, key);
-	for (size_t i = 0; i < count; i++)
-		json_rounded(j, NULL, value[i]);
-	json_end(j);
+	JSON_LIST(j, key, i, i < count, json_rounded(j, NULL, value[i]));
 }
 
 void json_bound(struct json *j, const char *key, int64_t value)
@@ -71,7 +68,6 @@ static void put_place(struct json *j, const struct mayfly_place *place)
 	char buffer[PLACE_BYTES];
 	bool characters = place->last_char;
 
-	json_object(j, NULL);
 	json_text(j, "function",
 		  frame_shown_name(buffer, sizeof(buffer), place->kind, place->function,
 				   place->module, place->address));
@@ -82,15 +78,12 @@ static void put_place(struct json *j, const struct mayfly_place *place)
 	json_text_or_null(j, "module", place->module);
 	json_bool(j, "inlined", place->inlined);
 	json_bool(j, "recursive", place->recursive);
-	json_end(j);
 }
 
 void json_places(struct json *j, const char *key, const struct mayfly_place *place, size_t length)
 {
-	json_array(j, key);
-	for (size_t i = 0; i < length; i++)
+	JSON_ROWS(j, key, i, i < length)
 		put_place(j, &place[i]);
-	json_end(j);
 }
 
 /* ---- labels and events ---- */
@@ -100,14 +93,10 @@ void json_labels(struct json *j, const char *key, const struct mayfly_trace *tra
 	size_t count;
 	const struct mayfly_label *label = mayfly_trace_labels(trace, set, &count);
 
-	json_array(j, key);
-	for (size_t i = 0; i < count; i++) {
-		json_object(j, NULL);
+	JSON_ROWS(j, key, i, i < count) {
 		json_text(j, "key", label[i].key);
 		json_text(j, "value", label[i].value);
-		json_end(j);
 	}
-	json_end(j);
 }
 
 /* Many readers take whole numbers only up to INT64_MAX; larger ones are texts of digits. */
@@ -260,11 +249,6 @@ void json_question(struct json *j, const struct mayfly_query *query, bool metric
 void json_result_rows(struct json *j, const char *key, const struct mayfly_trace *trace,
 		      enum mayfly_by by, const struct mayfly_result *result, size_t count)
 {
-	json_array(j, key);
-	for (size_t i = 0; i < result->rows && i < count; i++) {
-		json_object(j, NULL);
+	JSON_ROWS(j, key, i, i < result->rows && i < count)
 		json_row(j, trace, by, &result->row[i]);
-		json_end(j);
-	}
-	json_end(j);
 }

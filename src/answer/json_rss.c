@@ -21,28 +21,21 @@ static void put_place(struct json *j, const struct rss *r, const struct mapped_r
 
 static void put_rows(struct json *j, const struct rss *r, size_t moment)
 {
-	json_array(j, "rows");
-	for (size_t i = 0; i < r->rows; i++) {
+	JSON_ROWS_WHERE(j, "rows", i, i < r->rows, r->row[i].resident[moment] != 0) {
 		const struct rss_row *row = &r->row[i];
 
-		if (row->resident[moment] == 0)
-			continue;
-		json_object(j, NULL);
 		json_text(j, "kind", rss_kind_names[row->kind].key);
 		json_text_or_null(j, "name", *row->name ? row->name : NULL);
 		put_place(j, r, row->mapper);
 		json_bool(j, "several", row->several);
 		json_integer(j, "resident", llround(row->resident[moment]));
-		json_end(j);
 	}
-	json_end(j);
 }
 
 static void put_moment(struct json *j, const struct rss *r, const struct rss_moment *m)
 {
 	char line[1024];
 
-	json_object(j, NULL);
 	json_text(j, "which", m->which);
 	json_integer(j, "time_ns", m->time_ns);
 	json_integer(j, "rss", llround(m->rss));
@@ -61,30 +54,20 @@ static void put_moment(struct json *j, const struct rss *r, const struct rss_mom
 	for (unsigned int i = 0; i < FACTS; i++)
 		json_real(j, rss_fact_names[i].key, m->fact[i]);
 	json_end(j);
-	json_end(j);
 }
 
 static void put_mapped(struct json *j, const struct rss *r, const struct mapped_row *row)
 {
-	json_object(j, NULL);
 	json_text(j, "access", row->access);
 	put_place(j, r, row);
-	json_array(j, "bytes");
-	for (size_t k = 0; k < r->moments; k++)
-		json_integer(j, NULL, (int64_t)row->bytes[k]);
-	json_end(j);
-	json_end(j);
+	JSON_LIST(j, "bytes", k, k < r->moments, json_integer(j, NULL, (int64_t)row->bytes[k]));
 }
 
 static void put_counter(struct json *j, const struct mayfly_counter *c)
 {
-	json_object(j, NULL);
 	json_text(j, "name", c->name);
 	json_text(j, "unit", c->unit);
-	json_array(j, "time_ns");
-	for (size_t i = 0; i < c->points; i++)
-		json_integer(j, NULL, c->time_ns[i]);
-	json_end(j);
+	JSON_LIST(j, "time_ns", i, i < c->points, json_integer(j, NULL, c->time_ns[i]));
 	json_array(j, "value");
 	for (size_t i = 0; i < c->points; i++) {
 		double value = c->value[i];
@@ -95,7 +78,6 @@ static void put_counter(struct json *j, const struct mayfly_counter *c)
 			json_real(j, NULL, value);
 	}
 	json_end(j);
-	json_end(j);
 }
 
 void json_rss(struct json *j, const struct rss *r)
@@ -104,16 +86,10 @@ void json_rss(struct json *j, const struct rss *r)
 
 	json_text_or_null(j, "allocator", r->allocator);
 	json_real(j, "highest_rss", r->highest > 0 ? r->highest : NAN);
-	json_array(j, "moments");
-	for (size_t i = 0; i < r->moments; i++)
+	JSON_ROWS(j, "moments", i, i < r->moments)
 		put_moment(j, r, &r->moment[i]);
-	json_end(j);
-	json_array(j, "mapped");
-	for (size_t i = 0; i < r->mapped.rows; i++)
+	JSON_ROWS(j, "mapped", i, i < r->mapped.rows)
 		put_mapped(j, r, &r->mapped.row[i]);
-	json_end(j);
-	json_array(j, "counters");
-	for (size_t i = 0; i < counters; i++)
+	JSON_ROWS(j, "counters", i, i < counters)
 		put_counter(j, mayfly_trace_counter(r->trace, i));
-	json_end(j);
 }

@@ -24,18 +24,11 @@ void json_series(struct json *j, const struct mayfly_trace *trace, const struct 
 		 const struct mayfly_series *s)
 {
 	json_question(j, query, true);
-	json_array(j, "times_ns");
-	for (size_t i = 0; i < s->points; i++)
-		json_integer(j, NULL, s->time_ns[i]);
-	json_end(j);
-	json_array(j, "rows");
-	for (size_t i = 0; i + 1 < s->rows; i++) {
-		json_object(j, NULL);
+	JSON_LIST(j, "times_ns", i, i < s->points, json_integer(j, NULL, s->time_ns[i]));
+	JSON_ROWS(j, "rows", i, i + 1 < s->rows) {
 		json_row(j, trace, query->by, &s->row[i]);
 		put_points(j, s, i);
-		json_end(j);
 	}
-	json_end(j);
 	json_object(j, "others");
 	put_points(j, s, s->rows - 1);
 	json_end(j);
@@ -45,14 +38,10 @@ void json_series(struct json *j, const struct mayfly_trace *trace, const struct 
 
 static void put_classes(struct json *j, const struct mayfly_histogram *h, bool size)
 {
-	json_array(j, "classes");
-	for (size_t i = 0; i < h->classes; i++) {
-		json_object(j, NULL);
+	JSON_ROWS(j, "classes", i, i < h->classes) {
 		json_integer(j, size ? "low" : "low_ns", h->low[i]);
 		json_bound(j, size ? "high" : "high_ns", h->high[i]);
-		json_end(j);
 	}
-	json_end(j);
 }
 
 /* A row's numbers, one for each class. */
@@ -60,22 +49,13 @@ static void put_cells(struct json *j, const struct mayfly_histogram *h, size_t r
 {
 	const struct mayfly_estimate *cell = &h->cell[row * h->classes];
 
-	json_array(j, "bytes");
-	for (size_t i = 0; i < h->classes; i++)
-		json_integer(j, NULL, llround(cell[i].bytes.estimate));
-	json_end(j);
-	json_array(j, "bytes_stderr");
-	for (size_t i = 0; i < h->classes; i++)
-		json_integer(j, NULL, llround(cell[i].bytes.stderror));
-	json_end(j);
-	json_array(j, "blocks");
-	for (size_t i = 0; i < h->classes; i++)
-		json_integer(j, NULL, llround(cell[i].blocks.estimate));
-	json_end(j);
-	json_array(j, "samples");
-	for (size_t i = 0; i < h->classes; i++)
-		json_unsigned(j, NULL, cell[i].samples);
-	json_end(j);
+	JSON_LIST(j, "bytes", i, i < h->classes,
+		  json_integer(j, NULL, llround(cell[i].bytes.estimate)));
+	JSON_LIST(j, "bytes_stderr", i, i < h->classes,
+		  json_integer(j, NULL, llround(cell[i].bytes.stderror)));
+	JSON_LIST(j, "blocks", i, i < h->classes,
+		  json_integer(j, NULL, llround(cell[i].blocks.estimate)));
+	JSON_LIST(j, "samples", i, i < h->classes, json_unsigned(j, NULL, cell[i].samples));
 }
 
 void json_histogram(struct json *j, const struct mayfly_trace *trace,
@@ -87,14 +67,10 @@ void json_histogram(struct json *j, const struct mayfly_trace *trace,
 	json_integer(j, "time_ns", h->time_ns);
 	json_estimate(j, "total", &h->total);
 	put_classes(j, h, classes == MAYFLY_BY_SIZE);
-	json_array(j, "rows");
-	for (size_t i = 0; i + 1 < h->rows; i++) {
-		json_object(j, NULL);
+	JSON_ROWS(j, "rows", i, i + 1 < h->rows) {
 		json_row(j, trace, query->by, &h->row[i]);
 		put_cells(j, h, i);
-		json_end(j);
 	}
-	json_end(j);
 	json_object(j, "others");
 	put_cells(j, h, h->rows - 1);
 	json_end(j);
@@ -126,14 +102,10 @@ void json_churn(struct json *j, const struct mayfly_trace *trace, const struct m
 	json_integer(j, "from_ns", c->from_ns);
 	json_integer(j, "to_ns", c->to_ns);
 	json_estimate(j, "total", &c->total);
-	json_array(j, "rows");
-	for (size_t i = 0; i + 1 < c->rows; i++) {
-		json_object(j, NULL);
+	JSON_ROWS(j, "rows", i, i + 1 < c->rows) {
 		json_row(j, trace, query->by, &c->row[i]);
 		put_churn(j, c, sorted_by(query, &c->row[i])->bytes.estimate, c->mean_live[i]);
-		json_end(j);
 	}
-	json_end(j);
 	put_churn(j, c, c->total.bytes.estimate, c->mean_live_total);
 }
 
@@ -157,14 +129,10 @@ void json_reallocs(struct json *j, const struct mayfly_trace *trace,
 	json_object(j, "total");
 	put_growth(j, &a->total);
 	json_end(j);
-	json_array(j, "rows");
-	for (size_t i = 0; i + 1 < a->rows; i++) {
-		json_object(j, NULL);
+	JSON_ROWS(j, "rows", i, i + 1 < a->rows) {
 		json_row_key(j, trace, query->by, &a->row[i]);
 		put_growth(j, &a->growth[i]);
-		json_end(j);
 	}
-	json_end(j);
 }
 
 /* ---- survival in OCaml's minor heap ---- */

@@ -51,4 +51,20 @@ void json_real(struct json *j, const char *key, double value); /* null when it i
 void json_bool(struct json *j, const char *key, bool value);
 void json_null(struct json *j, const char *key);
 
+/* An array of what `put`, a call for the number `i`, writes, while `more`, an expression of it, is true. */
+#define JSON_LIST(j, key, i, more, put)                                                            \
+	do {                                                                                       \
+		json_array(j, key);                                                                \
+		for (size_t i = 0; more; i++)                                                      \
+			put;                                                                       \
+		json_end(j);                                                                       \
+	} while (0)
+/* An array of objects: the statement after it writes the members of number `i`, and does not leave it. */
+#define JSON_ROWS(j, key, i, more) JSON_ROWS_WHERE(j, key, i, more, true)
+/* Those for which `has`, another expression of it, is true. */
+#define JSON_ROWS_WHERE(j, key, i, more, has)                                                      \
+	for (size_t i = (json_array(j, key), 0); (more) || (json_end(j), false); i++)              \
+		for (bool i##_open = (has) && (json_object(j, NULL), true); i##_open;              \
+		     i##_open = (json_end(j), false))
+
 #endif

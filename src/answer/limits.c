@@ -305,12 +305,10 @@ static void put_guilt(struct json *j, const struct limit *limit)
 {
 	bool blocks = limit->metric == LIMIT_BLOCKS;
 
-	json_array(j, "stacks");
-	for (size_t i = 0; i < limit->guilty; i++) {
+	JSON_ROWS(j, "stacks", i, i < limit->guilty) {
 		const struct guilt *g = &limit->guilt[i];
 		const char *known = blocks ? "change_blocks" : "change_bytes";
 
-		json_object(j, NULL);
 		json_places(j, "stack", g->row->stack, g->row->stack_length);
 		json_estimate(j, "self", &g->row->self);
 		if (blocks)
@@ -321,9 +319,7 @@ static void put_guilt(struct json *j, const struct limit *limit)
 			json_null(j, known);
 		if (!blocks)
 			json_null(j, "change_blocks");
-		json_end(j);
 	}
-	json_end(j);
 }
 
 static void put_plan(struct json *j, const struct limit *limit)
@@ -331,15 +327,11 @@ static void put_plan(struct json *j, const struct limit *limit)
 	json_unsigned_or_null(j, "deciding_interval_bytes",
 			      limit->planned && limit->decides < LIMIT_INTERVALS,
 			      limit_interval(limit->decides));
-	json_array(j, "intervals");
-	for (size_t i = 0; limit->planned && i < LIMIT_INTERVALS; i++) {
-		json_object(j, NULL);
+	JSON_ROWS(j, "intervals", i, limit->planned && i < LIMIT_INTERVALS) {
 		json_unsigned(j, "interval_bytes", limit_interval(i));
 		json_integer(j, "sees_from", whole(limit->sees_with[i]));
 		json_real(j, "sees_from_increase", limit_increase(limit, limit->sees_with[i]));
-		json_end(j);
 	}
-	json_end(j);
 }
 
 static void put_seen(struct json *j, const struct limit *limit)
@@ -358,7 +350,6 @@ static void put_seen(struct json *j, const struct limit *limit)
 
 static void put_limit(struct json *j, const struct limit *limit)
 {
-	json_object(j, NULL);
 	json_text(j, "metric", limit_metric_names[limit->metric]);
 	json_text_or_null(j, "function", limit->function);
 	json_text(j, "where", limit->where);
@@ -376,7 +367,6 @@ static void put_limit(struct json *j, const struct limit *limit)
 	json_bool(j, "undecided", limit->undecided);
 	json_bool(j, "certain", limit->certain);
 	put_guilt(j, limit);
-	json_end(j);
 }
 
 void json_limits(struct json *j, const struct limits *l, const struct limit_case *c)
@@ -388,8 +378,6 @@ void json_limits(struct json *j, const struct limits *l, const struct limit_case
 	json_unsigned(j, "exceeded", exceeded);
 	json_unsigned(j, "undecided", undecided);
 	json_bool(j, "complete", mayfly_trace_info(c->trace)->complete);
-	json_array(j, "limits");
-	for (size_t i = 0; i < l->count; i++)
+	JSON_ROWS(j, "limits", i, i < l->count)
 		put_limit(j, &l->item[i]);
-	json_end(j);
 }

@@ -109,14 +109,12 @@ static void put_holder(struct json *j, const struct mayfly_trace *trace,
 
 	if (row->frame)
 		frame_name(name, sizeof(name), trace, row->frame, l);
-	json_object(j, NULL);
 	json_text(j, "function", l && *l->function ? l->function : name);
 	json_text_or_null(j, "file", l ? l->file : "");
 	json_integer(j, "line", l ? l->line : 0);
 	json_unsigned(j, "blocks", row->blocks);
 	json_unsigned(j, "bytes", row->bytes);
 	json_unsigned(j, "held_bytes", row->held);
-	json_end(j);
 }
 
 void json_page_holders(struct json *j, const char *key, const struct mayfly_trace *trace,
@@ -138,10 +136,8 @@ void json_page_holders(struct json *j, const char *key, const struct mayfly_trac
 	json_unsigned(j, "bytes", m->bytes);
 	json_unsigned(j, "pages", m->pages);
 	json_unsigned(j, "page_bytes", m->page_bytes);
-	json_array(j, "rows");
-	for (size_t i = 0; row && i < rows && (!top || i < top); i++)
+	JSON_ROWS(j, "rows", i, row && i < rows && (!top || i < top))
 		put_holder(j, trace, &row[i]);
-	json_end(j);
 	json_end(j);
 	free(row);
 }

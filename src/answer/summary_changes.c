@@ -119,9 +119,7 @@ int json_summary_changes(struct json *j, const struct json_diff *c)
 	count = summary_changes(c, summary, change);
 	json_text_or_null(j, "headline",
 			  summary_change_headline(headline, sizeof(headline), change, count));
-	json_array(j, "changes");
-	for (size_t i = 0; i < count; i++) {
-		json_object(j, NULL);
+	JSON_ROWS(j, "changes", i, i < count) {
 		json_text(j, "metric", metric_names[change[i].metric]);
 		json_text(j, "title", change[i].title);
 		json_estimate(j, "before", change[i].before);
@@ -130,8 +128,6 @@ int json_summary_changes(struct json *j, const struct json_diff *c)
 		    j, "relative",
 		    change_relative_text(relative_text, sizeof(relative_text), &change[i].bytes));
 		json_change(j, "change", c, &change[i].bytes, &change[i].blocks);
-		json_end(j);
 	}
-	json_end(j);
 	return 0;
 }

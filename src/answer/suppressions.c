@@ -313,7 +313,6 @@ struct suppressed suppressions_sum(const struct suppressions *s)
 
 static void put_suppression(struct json *j, const struct suppression *s)
 {
-	json_object(j, NULL);
 	json_text(j, "pattern", s->pattern);
 	json_text_or_null(j, "file", s->file);
 	json_unsigned_or_null(j, "line", s->file, s->line);
@@ -321,7 +320,6 @@ static void put_suppression(struct json *j, const struct suppression *s)
 	json_unsigned(j, "samples", s->samples);
 	json_unsigned(j, "bytes", (uint64_t)s->bytes);
 	json_unsigned(j, "blocks", (uint64_t)s->blocks);
-	json_end(j);
 }
 
 void json_suppressed(struct json *j, const char *key, const struct suppressions *s)
@@ -333,10 +331,7 @@ void json_suppressed(struct json *j, const char *key, const struct suppressions 
 	json_unsigned(j, "samples", sum.samples);
 	json_unsigned(j, "bytes", (uint64_t)sum.bytes);
 	json_unsigned(j, "blocks", (uint64_t)sum.blocks);
-	json_array(j, "suppressions");
-	for (size_t i = 0; i < s->count; i++)
-		if (s->item[i].stacks)
-			put_suppression(j, &s->item[i]);
-	json_end(j);
+	JSON_ROWS_WHERE(j, "suppressions", i, i < s->count, s->item[i].stacks)
+		put_suppression(j, &s->item[i]);
 	json_end(j);
 }

@@ -117,10 +117,8 @@ int view_counters(struct request *r, struct json *j)
 
 	if (error)
 		return error;
-	json_array(j, "times_ns");
-	for (size_t i = 0; i < r->points; i++)
-		json_integer(j, NULL, moment_of(range, i, r->points));
-	json_end(j);
+	JSON_LIST(j, "times_ns", i, i < r->points,
+		  json_integer(j, NULL, moment_of(range, i, r->points)));
 	json_array(j, "counters");
 	put_recorded(r, j, range);
 	put_counted(r, j, range, index);

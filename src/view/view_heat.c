@@ -26,7 +26,6 @@ static void put_option(struct json *j, const char *key, uint64_t value, const ch
 /* Sizes of a class are above `low`, up to `high`; the first class begins with 0. */
 static void put_size(struct json *j, const struct heat_class *c)
 {
-	json_object(j, NULL);
 	json_integer(j, "low", c->low);
 	json_bound(j, "high", c->high);
 	if (c->low > 0)
@@ -38,7 +37,6 @@ static void put_size(struct json *j, const struct heat_class *c)
 	else
 		json_null(j, "max_size");
 	json_estimate(j, "sum", &c->sum);
-	json_end(j);
 }
 
 /* Lifetimes of a class are at least `low` and below `high`. */
@@ -46,7 +44,6 @@ static void put_lifetime(struct json *j, const struct heat_class *c)
 {
 	bool never = c->low == INT64_MAX;
 
-	json_object(j, NULL);
 	json_bool(j, "never", never);
 	json_bound(j, "low_ns", c->low);
 	json_bound(j, "high_ns", c->high);
@@ -61,7 +58,6 @@ static void put_lifetime(struct json *j, const struct heat_class *c)
 	else
 		put_option(j, "max_lifetime", (uint64_t)c->high - 1, "ns");
 	json_estimate(j, "sum", &c->sum);
-	json_end(j);
 }
 
 enum cell_list { CELL_BYTES, CELL_STDERR, CELL_LOW, CELL_HIGH, CELL_BLOCKS, CELL_SAMPLES, CELLS };
@@ -97,14 +93,10 @@ static void put_heat(struct json *j, const struct heat *heat)
 	static const char *const names[] = {"bytes",	  "bytes_stderr", "bytes_low",
 					    "bytes_high", "blocks",	  "samples"};
 
-	json_array(j, "sizes");
-	for (size_t i = 0; i < heat->sizes; i++)
+	JSON_ROWS(j, "sizes", i, i < heat->sizes)
 		put_size(j, &heat->size[i]);
-	json_end(j);
-	json_array(j, "lifetimes");
-	for (size_t i = 0; i < heat->lifetimes; i++)
+	JSON_ROWS(j, "lifetimes", i, i < heat->lifetimes)
 		put_lifetime(j, &heat->lifetime[i]);
-	json_end(j);
 	json_object(j, "cells");
 	for (int list = 0; list < CELLS; list++) {
 		json_array(j, names[list]);

@@ -74,17 +74,13 @@ static int find_types(struct held_view *h, const struct request *r)
 static void put_types(struct json *j, const struct request *r, const struct held_list *list)
 {
 	json_unsigned(j, "types_count", list->types);
-	json_array(j, "types");
-	for (size_t i = 0; i < list->types && i < TYPE_ROWS; i++) {
+	JSON_ROWS(j, "types", i, i < list->types && i < TYPE_ROWS) {
 		const struct held_type *t = &list->type[i];
 		const struct mayfly_row key = {.function = t->name, .low = t->low, .high = t->high};
 
-		json_object(j, NULL);
 		json_row_key(j, r->trace, MAYFLY_BY_TYPE, &key);
 		json_estimate(j, "self", &t->sum);
-		json_end(j);
 	}
-	json_end(j);
 }
 
 static void put_holder(struct json *j, const struct request *r, const struct held_view *h, size_t i)

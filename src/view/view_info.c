@@ -30,16 +30,12 @@ static const char *program_name(const struct mayfly_info *info, const char *path
 
 static void put_counters(struct json *j, const struct mayfly_trace *trace, size_t count)
 {
-	json_array(j, "counters");
-	for (size_t i = 0; i < count; i++) {
+	JSON_ROWS(j, "counters", i, i < count) {
 		const struct mayfly_counter *c = mayfly_trace_counter(trace, i);
 
-		json_object(j, NULL);
 		json_text(j, "name", c->name);
 		json_text(j, "unit", c->unit);
-		json_end(j);
 	}
-	json_end(j);
 }
 
 /* As the terminal says them, each in a line that begins with its title. */
@@ -97,10 +93,7 @@ static int put_trace(struct json *j, const struct mayfly_trace *trace, const cha
 		return error;
 	json_text(j, "file", path ? path : "");
 	json_text(j, "program", program_name(info, path));
-	json_array(j, "command");
-	for (size_t i = 0; i < info->command_count; i++)
-		json_text(j, NULL, info->command[i]);
-	json_end(j);
+	JSON_LIST(j, "command", i, i < info->command_count, json_text(j, NULL, info->command[i]));
 	json_object(j, "info");
 	json_info(j, trace, &s, info->file_bytes);
 	json_end(j);
@@ -135,13 +128,8 @@ int view_info(struct request *r, struct json *j)
 static void put_ranked(struct json *j, const char *key, const struct request *r,
 		       const struct mayfly_query *query, const struct ranking *ranking)
 {
-	json_array(j, key);
-	for (size_t i = 0; i < ranking->rows; i++) {
-		json_object(j, NULL);
+	JSON_ROWS(j, key, i, i < ranking->rows)
 		json_row(j, r->trace, query->by, ranking->row[i]);
-		json_end(j);
-	}
-	json_end(j);
 }
 
 static bool put_tables(struct json *j, struct request *r, const struct mayfly_query query[2],

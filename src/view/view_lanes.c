@@ -269,17 +269,13 @@ static void put_types(const struct lanes_answer *a)
 {
 	size_t types = mayfly_trace_info(a->trace)->track_types;
 
-	json_array(a->j, "types");
-	for (size_t i = 0; i < types; i++) {
+	JSON_ROWS(a->j, "types", i, i < types) {
 		const struct mayfly_track_type *type = mayfly_trace_track_type(a->trace, i);
 
-		json_object(a->j, NULL);
 		json_text(a->j, "name", type->name);
 		json_text_or_null(a->j, "category", type->category);
 		json_bool(a->j, "pause", type->kind == MAYFLY_TYPE_SPAN && is_pause(type));
-		json_end(a->j);
 	}
-	json_end(a->j);
 }
 
 /* The rows of the lanes that the request asks for. Returns the number of all. */

@@ -33,13 +33,8 @@ static void put_rows(struct json *j, const struct request *r, const struct mayfl
 	size_t end = rows_needed(r);
 
 	json_unsigned(j, "rows_count", result->all_rows);
-	json_array(j, "rows");
-	for (size_t i = r->skip; i < result->rows && (!end || i < end); i++) {
-		json_object(j, NULL);
+	JSON_ROWS_WHERE(j, "rows", i, i < result->rows && (!end || i < end), i >= r->skip)
 		json_row(j, r->trace, r->q.query.by, &result->row[i]);
-		json_end(j);
-	}
-	json_end(j);
 }
 
 int view_rows(struct request *r, struct json *j)
@@ -73,24 +68,18 @@ static int put_leak_times(struct request *r, struct json *j)
 	if (error)
 		return error;
 	json_object(j, "over_time");
-	json_array(j, "times_ns");
-	for (size_t i = 0; i < LEAK_TIMES_POINTS; i++)
-		json_integer(j, NULL, times->time_ns[i]);
-	json_end(j);
-	json_array(j, "rows");
-	for (size_t i = r->skip; i < times->rows; i++) {
+	JSON_LIST(j, "times_ns", i, i < LEAK_TIMES_POINTS,
+		  json_integer(j, NULL, times->time_ns[i]));
+	JSON_ROWS_WHERE(j, "rows", i, i < times->rows, i >= r->skip) {
 		const struct leak_time *row = &times->row[i];
 		bool known = row->first_ns >= 0;
 
-		json_object(j, NULL);
 		json_bound(j, "first_ns", known ? row->first_ns : INT64_MAX);
 		json_bound(j, "last_ns", known ? row->last_ns : INT64_MAX);
 		json_real(j, "growth", row->growth);
 		json_bool(j, "growing", row->growing);
 		json_rounded_all(j, "live_bytes", row->live_bytes, LEAK_TIMES_POINTS);
-		json_end(j);
 	}
-	json_end(j);
 	json_end(j);
 	leak_times_free(times);
 	return 0;
@@ -195,14 +184,8 @@ int view_curve(struct request *r, struct json *j)
 	int error = find_extremes(r, &point, &points);
 
 	if (!error) {
-		json_array(j, "times_ns");
-		for (size_t i = 0; i < points; i++)
-			json_integer(j, NULL, point[i].at.time_ns);
-		json_end(j);
-		json_array(j, "live_bytes");
-		for (size_t i = 0; i < points; i++)
-			json_rounded(j, NULL, point[i].bytes);
-		json_end(j);
+		JSON_LIST(j, "times_ns", i, i < points, json_integer(j, NULL, point[i].at.time_ns));
+		JSON_LIST(j, "live_bytes", i, i < points, json_rounded(j, NULL, point[i].bytes));
 	}
 	free(point);
 	return error;
@@ -272,13 +255,11 @@ int view_series(struct request *r, struct json *j)
 
 static void put_grown_row(const struct request *r, struct json *j, const struct grown_row *row)
 {
-	json_object(j, NULL);
 	json_row_key(j, r->trace, r->q.query.by, row->key);
 	json_estimate(j, "before", &row->before);
 	json_estimate(j, "survived", &row->survived);
 	json_estimate(j, "freed", &row->freed);
 	json_real(j, "change", row->change);
-	json_end(j);
 }
 
 int view_grown(struct request *r, struct json *j)
@@ -296,10 +277,8 @@ int view_grown(struct request *r, struct json *j)
 	json_estimate(j, "survived", &g->survived);
 	json_estimate(j, "freed", &g->freed);
 	json_unsigned(j, "rows_count", g->rows);
-	json_array(j, "rows");
-	for (size_t i = 0; i < g->rows && (!r->top || i < r->top); i++)
+	JSON_ROWS(j, "rows", i, i < g->rows && (!r->top || i < r->top))
 		put_grown_row(r, j, &g->row[i]);
-	json_end(j);
 	grown_free(g);
 	return 0;
 }

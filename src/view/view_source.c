@@ -11,17 +11,11 @@
 /* Only blocks of stacks through the file can have rows in it, but rows are of all files. */
 static void put_lines(struct json *j, const struct request *r, const struct mayfly_result *result)
 {
-	json_array(j, "lines");
-	for (size_t i = 0; i < result->rows; i++) {
-		const struct mayfly_row *row = &result->row[i];
+	const struct mayfly_row *row = result->row;
 
-		if (!row->file || strcmp(row->file, r->file) != 0)
-			continue;
-		json_object(j, NULL);
-		json_row(j, r->trace, MAYFLY_BY_LINE, row);
-		json_end(j);
-	}
-	json_end(j);
+	JSON_ROWS_WHERE(j, "lines", i, i < result->rows,
+			row[i].file && strcmp(row[i].file, r->file) == 0)
+		json_row(j, r->trace, MAYFLY_BY_LINE, &row[i]);
 }
 
 static void put_text(struct json *j, const struct request *r)
@@ -102,15 +96,11 @@ static int put_files(struct json *j, const struct mayfly_result *result)
 		return MAYFLY_E_MEMORY;
 	}
 	qsort(sum, count, sizeof(*sum), compare_files);
-	json_array(j, "files");
-	for (uint32_t i = 0; i < count; i++) {
-		json_object(j, NULL);
+	JSON_ROWS(j, "files", i, i < count) {
 		json_text(j, "file", sum[i].file);
 		json_estimate(j, "self", &sum[i].self);
 		json_estimate(j, "most", &sum[i].most);
-		json_end(j);
 	}
-	json_end(j);
 	free(sum);
 	return 0;
 }

@@ -166,10 +166,7 @@ static void put_members(struct json *j, const struct naming *n, const struct cal
 	json_estimate(j, "total", &n->calls->all);
 	if (d)
 		json_estimate(j, "base_total", &d->before_all);
-	json_array(j, "texts");
-	for (size_t i = 0; i < n->texts.count; i++)
-		json_text(j, NULL, n->texts.text[i]);
-	json_end(j);
+	JSON_LIST(j, "texts", i, i < n->texts.count, json_text(j, NULL, n->texts.text[i]));
 }
 
 /* d: the difference whose tree it is, or NULL. */
@@ -250,13 +247,8 @@ int view_difftree(struct request *r, struct view_answer *a)
 static void put_rows(struct json *j, const char *key, const struct request *r,
 		     const struct mayfly_row *row, size_t rows)
 {
-	json_array(j, key);
-	for (size_t i = 0; i < rows && (!r->top || i < r->top); i++) {
-		json_object(j, NULL);
+	JSON_ROWS(j, key, i, i < rows && (!r->top || i < r->top))
 		json_row(j, r->trace, MAYFLY_BY_FUNCTION, &row[i]);
-		json_end(j);
-	}
-	json_end(j);
 }
 
 int view_callers(struct request *r, struct json *j)

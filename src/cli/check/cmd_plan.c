@@ -277,27 +277,20 @@ static void put_scheme(struct json *j, const char *key, const struct expectation
 	json_real(j, "allocated_error", e->allocated);
 	json_real(j, "row_error_median", e->median);
 	json_real(j, "row_error_worst", e->worst);
-	json_array(j, "row_errors");
-	for (size_t i = 0; i < plan->rows; i++)
-		json_real(j, NULL, e->row[i]);
-	json_end(j);
+	JSON_LIST(j, "row_errors", i, i < plan->rows, json_real(j, NULL, e->row[i]));
 	json_end(j);
 }
 
 static void put_levels(struct json *j, const struct plan *plan, const struct settings *set)
 {
-	json_array(j, "intervals");
-	for (size_t l = 0; l < PLAN_LEVELS; l++) {
+	JSON_ROWS(j, "intervals", l, l < PLAN_LEVELS) {
 		struct expectation s = expect(plan, l, MAYFLY_STRATIFIED, set);
 		struct expectation p = expect(plan, l, MAYFLY_POISSON, set);
 
-		json_object(j, NULL);
 		json_unsigned(j, "interval_bytes", s.interval);
 		put_scheme(j, "stratified", &s, plan);
 		put_scheme(j, "poisson", &p, plan);
-		json_end(j);
 	}
-	json_end(j);
 }
 
 static void put_plan_row(struct json *j, const struct mayfly_row *row, enum mayfly_by by,
@@ -316,12 +309,10 @@ static void put_plan_row(struct json *j, const struct mayfly_row *row, enum mayf
 		place_name(name, sizeof(name), &row->stack[0]);
 	else
 		row_name(name, sizeof(name), row);
-	json_object(j, NULL);
 	json_text(j, "name", name);
 	json_text_or_null(j, "file", row->file);
 	json_integer(j, "line", row->line);
 	json_unsigned(j, "bytes", bytes);
-	json_end(j);
 }
 
 static int print_plan_json(const struct opened_trace *file, const struct plan *plan,
@@ -344,11 +335,9 @@ static int print_plan_json(const struct opened_trace *file, const struct plan *p
 	json_unsigned(&j, "peak_bytes", plan->peak_bytes);
 	json_unsigned(&j, "peak_blocks", plan->peak_blocks);
 	json_integer(&j, "peak_time_ns", plan->peak_ns);
-	json_array(&j, "rows");
-	for (size_t r = 0; r < plan->rows; r++)
+	JSON_ROWS(&j, "rows", r, r < plan->rows)
 		put_plan_row(&j, &plan->result->row[r], set->query.by, plan->row_bytes[r],
 			     file->trace);
-	json_end(&j);
 	put_levels(&j, plan, set);
 	return json_print(&j);
 }

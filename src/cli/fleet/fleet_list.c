@@ -17,11 +17,9 @@ static int print_json(const struct fleet_groups *groups)
 {
 	struct json j = json_document();
 
-	json_array(&j, "groups");
-	for (size_t i = 0; i < groups->count; i++) {
+	JSON_ROWS(&j, "groups", i, i < groups->count) {
 		const struct fleet_group *g = &groups->group[i];
 
-		json_object(&j, NULL);
 		json_text(&j, "name", g->name);
 		json_unsigned(&j, "processes", g->processes);
 		json_unsigned(&j, "hosts", g->hosts);
@@ -32,9 +30,7 @@ static int print_json(const struct fleet_groups *groups)
 		json_unsigned_or_null(&j, "rss_most_bytes", g->rss_most_bytes != 0,
 				      g->rss_most_bytes);
 		json_integer(&j, "end_ns", g->end_ns);
-		json_end(&j);
 	}
-	json_end(&j);
 	return json_print(&j);
 }
 

@@ -6,31 +6,23 @@
 
 static void put_moments(struct json *j, const struct heap_growth *g)
 {
-	json_array(j, "pictures");
-	for (size_t i = 0; i < g->moments; i++) {
+	JSON_ROWS(j, "pictures", i, i < g->moments) {
 		const struct heap_moment *m = &g->moment[i];
 
-		json_object(j, NULL);
 		json_integer(j, "time_ns", m->at_ns);
 		json_integer(j, "stopped_ns", m->stopped_ns);
 		json_unsigned(j, "bytes", m->bytes);
 		json_unsigned(j, "blocks", m->blocks);
-		json_end(j);
 	}
-	json_end(j);
 }
 
 /* A figure of each picture. */
 static void put_figures(struct json *j, const struct heap_growth *g, const struct heap_series *s)
 {
-	json_array(j, "bytes");
-	for (size_t i = 0; i < g->moments; i++)
-		json_unsigned(j, NULL, heap_series_at(s, i).bytes);
-	json_end(j);
-	json_array(j, "blocks");
-	for (size_t i = 0; i < g->moments; i++)
-		json_unsigned(j, NULL, heap_series_at(s, i).blocks);
-	json_end(j);
+	JSON_LIST(j, "bytes", i, i < g->moments,
+		  json_unsigned(j, NULL, heap_series_at(s, i).bytes));
+	JSON_LIST(j, "blocks", i, i < g->moments,
+		  json_unsigned(j, NULL, heap_series_at(s, i).blocks));
 	json_bool(j, "growing", heap_series_growing(g, s));
 }
 
@@ -41,13 +33,8 @@ static void put_series(struct json *j, const struct heap_growth *g, const struct
 		heap_json_holder(j, &s->holder);
 		break;
 	case HEAP_SERIES_SHARED:
-		json_array(j, "holders");
-		for (size_t i = 0; i < s->sharers; i++) {
-			json_object(j, NULL);
+		JSON_ROWS(j, "holders", i, i < s->sharers)
 			heap_json_holder(j, &g->series[s->sharer[i]].holder);
-			json_end(j);
-		}
-		json_end(j);
 		json_bool(j, "others", s->others);
 		break;
 	case HEAP_SERIES_TYPE:
@@ -71,17 +58,9 @@ static bool has_blocks(const struct heap_growth *g, const struct heap_series *s)
 static void put_all_of(struct json *j, const struct heap_growth *g, enum heap_series_kind kind,
 		       const char *key)
 {
-	json_array(j, key);
-	for (size_t i = 0; i < g->count; i++) {
-		const struct heap_series *s = &g->series[i];
-
-		if (s->kind != kind || !has_blocks(g, s))
-			continue;
-		json_object(j, NULL);
-		put_series(j, g, s);
-		json_end(j);
-	}
-	json_end(j);
+	JSON_ROWS_WHERE(j, key, i, i < g->count,
+			g->series[i].kind == kind && has_blocks(g, &g->series[i]))
+		put_series(j, g, &g->series[i]);
 }
 
 int heap_growth_print_json(const struct heap_growth *g, pid_t pid)

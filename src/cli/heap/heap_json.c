@@ -25,15 +25,11 @@ static void put_kind(struct json *j, const struct picture *p, struct heap_kind k
 
 static void put_stages(struct json *j, const struct picture *p, const struct heap_row *row)
 {
-	json_array(j, "through");
-	for (unsigned int i = 0; i < HEAP_STAGES && row->stage[i].kinds.blocks; i++) {
-		json_object(j, NULL);
+	JSON_ROWS(j, "through", i, i < HEAP_STAGES && row->stage[i].kinds.blocks) {
 		put_kind(j, p, row->stage[i].kind);
 		json_unsigned(j, "bytes", row->stage[i].kinds.bytes);
 		json_unsigned(j, "blocks", row->stage[i].kinds.blocks);
-		json_end(j);
 	}
-	json_end(j);
 }
 
 void heap_json_holder(struct json *j, const struct holder *h)
@@ -50,15 +46,8 @@ void heap_json_holder(struct json *j, const struct holder *h)
 
 static void put_sharers(struct json *j, const struct picture *p, uint64_t holders)
 {
-	json_array(j, "holders");
-	for (unsigned int i = 0; i < p->shared.sharers; i++) {
-		if (!(holders >> i & 1))
-			continue;
-		json_object(j, NULL);
+	JSON_ROWS_WHERE(j, "holders", i, i < p->shared.sharers, holders >> i & 1)
 		heap_json_holder(j, &p->holders.holder[p->shared.sharer[i]]);
-		json_end(j);
-	}
-	json_end(j);
 	json_bool(j, "others", holders & HEAP_OTHER_SHARERS);
 }
 
@@ -80,13 +69,9 @@ static void put_waste(struct json *j, const struct picture *p, const struct heap
 static void put_rows(struct json *j, const struct picture *p, const struct heap_rows *rows,
 		     enum heap_row_kind kind, const char *key)
 {
-	json_array(j, key);
-	for (size_t i = 0; i < rows->count; i++) {
+	JSON_ROWS_WHERE(j, key, i, i < rows->count, rows->row[i].kind == kind) {
 		const struct heap_row *row = &rows->row[i];
 
-		if (row->kind != kind)
-			continue;
-		json_object(j, NULL);
 		if (kind == HEAP_ROW_HOLDER)
 			heap_json_holder(j, &p->holders.holder[row->holder]);
 		else
@@ -95,24 +80,18 @@ static void put_rows(struct json *j, const struct picture *p, const struct heap_
 		json_unsigned(j, "blocks", row->total.blocks);
 		put_waste(j, p, &row->waste);
 		put_stages(j, p, row);
-		json_end(j);
 	}
-	json_end(j);
 }
 
 static void put_kinds(struct json *j, const struct picture *p, const struct heap_kinds *kinds)
 {
-	json_array(j, "types");
-	for (size_t i = 0; i < kinds->count; i++) {
-		json_object(j, NULL);
+	JSON_ROWS(j, "types", i, i < kinds->count) {
 		put_kind(j, p, kinds->sum[i].kind);
 		json_unsigned(j, "bytes", kinds->sum[i].own.bytes);
 		json_unsigned(j, "blocks", kinds->sum[i].own.blocks);
 		put_total(j, "lost", &kinds->sum[i].lost);
 		put_waste(j, p, &kinds->sum[i].waste);
-		json_end(j);
 	}
-	json_end(j);
 }
 
 static const char *how_word(const struct picture *p)
@@ -151,16 +130,10 @@ static void put_python(struct json *j, const struct picture *p)
 	json_unsigned(j, "bytes", s->bytes);
 	json_unsigned(j, "free_block_bytes", s->free_bytes);
 	json_unsigned(j, "damaged_pools", s->damaged);
-	json_array(j, "size_classes");
-	for (unsigned int i = 0; i < PYMALLOC_CLASSES; i++) {
-		if (!s->used[i])
-			continue;
-		json_object(j, NULL);
+	JSON_ROWS_WHERE(j, "size_classes", i, i < PYMALLOC_CLASSES, s->used[i]) {
 		json_unsigned(j, "block_bytes", (i + 1) * HEAP_UNIT);
 		json_unsigned(j, "blocks", s->used[i]);
-		json_end(j);
 	}
-	json_end(j);
 	json_end(j);
 }
 

@@ -65,13 +65,8 @@ static void print_around_title(const struct report *r, const struct calls_around
 static void put_around_json(struct json *j, const struct report *r, const char *key,
 			    const struct mayfly_row *row, size_t rows)
 {
-	json_array(j, key);
-	for (size_t i = 0; i < rows && (!r->top_given || !r->top || i < r->top); i++) {
-		json_object(j, NULL);
+	JSON_ROWS(j, key, i, i < rows && (!r->top_given || !r->top || i < r->top))
 		json_row(j, r->file.trace, MAYFLY_BY_FUNCTION, &row[i]);
-		json_end(j);
-	}
-	json_end(j);
 }
 
 static int print_around_json(const struct report *r, const struct calls_around *c)

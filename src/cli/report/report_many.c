@@ -392,10 +392,7 @@ static int print_as_json(const struct many *m)
 	json_unsigned(&j, "unread", m->unread);
 	json_estimate(&j, "allocated", m->lack_allocated == m->count ? NULL : &m->allocated);
 	json_estimate(&j, "live_at_end", m->lack_live == m->count ? NULL : &m->live);
-	json_array(&j, "processes");
-	for (size_t i = 0; i < rows; i++)
-		json_process(&j, &m->process[i]);
-	json_end(&j);
+	JSON_LIST(&j, "processes", i, i < rows, json_process(&j, &m->process[i]));
 	return json_print(&j);
 }
 

@@ -45,20 +45,15 @@ static void put_figures(struct json *j, const struct top *t)
 		json_null(j, "freed_bytes_per_second");
 		json_null(j, "rates_of_ns");
 	}
-	json_array(j, "live_bytes");
-	for (size_t i = 0; i < f->steps; i++)
-		json_rounded(j, NULL, f->live[i]);
-	json_end(j);
+	JSON_LIST(j, "live_bytes", i, i < f->steps, json_rounded(j, NULL, f->live[i]));
 }
 
 static void put_row(struct json *j, const struct top *t, const struct mayfly_row *row)
 {
-	json_object(j, NULL);
 	json_row_key(j, t->r.file.trace, t->r.q.query.by, row);
 	json_estimate(j, t->peak ? "peak" : "live", top_cell(t, row, TOP_LIVE));
 	json_estimate(j, "allocated", top_cell(t, row, TOP_ALLOCATED));
 	json_estimate(j, "freed", top_cell(t, row, TOP_FREED));
-	json_end(j);
 }
 
 int top_print_json(const struct top *t)
@@ -77,9 +72,7 @@ int top_print_json(const struct top *t)
 	json_text(&j, "by", by_names[t->r.q.query.by]);
 	json_text(&j, "sort", top_column_names[f->sorted]);
 	json_estimate(&j, "total", &f->of[f->sorted]->total);
-	json_array(&j, "rows");
-	for (size_t i = 0; i < f->ranking.rows; i++)
+	JSON_ROWS(&j, "rows", i, i < f->ranking.rows)
 		put_row(&j, t, f->ranking.row[i]);
-	json_end(&j);
 	return json_print_line(&j);
 }
