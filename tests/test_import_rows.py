@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Files with rows of stack and bytes through the commands: DHAT, massif, V8, folded stacks. They are made here by the tools
+"""Files with rows of stack and bytes through the commands: DHAT, massif, V8, folded stacks, pprof
+of other profilers. They are made here by the tools
 themselves, and what these say of them is what mayfly must say."""
 import collections
 import functools
@@ -74,7 +75,7 @@ def valgrind(tool, *options):
 
 
 def total_of(figures):
-    return figures["bytes"]["estimate"], figures["blocks"]["estimate"]
+    return figures["bytes"]["estimate"], figures["blocks"] and figures["blocks"]["estimate"]
 
 
 @case
@@ -335,6 +336,52 @@ def v8_hostile():
         text = '{"head":' + node % 0 * 100000 + node % 7 + ends
         result = mayfly("info", "--json", write("deep", text), lines=lines)
         same(json.loads(result.text)["live_at_end"]["bytes"]["estimate"], 7, "deep")
+
+
+# ---- values of other profilers in pprof files ----
+
+JFR = [("alloc_in_new_tlab_objects", "count"), ("alloc_in_new_tlab_bytes", "bytes"), ("live", "count"),
+       ("alloc_outside_tlab_bytes", "bytes"), ("cpu", "nanoseconds"), ("live_bytes", "bytes")]
+
+
+def jfr():
+    def place(name):
+        return [[(name, "A.java", 7)], [("main", "A.java", 9)]]
+    return write("jfr.pb.gz", gzip.compress(profiles.pprof(
+        JFR, [(place("grow"), [3, 3000, 1, 0, 5, 100]), (place("churn"), [1, 500, 0, 70, 6, 0])])))
+
+
+@case
+def sample_types_by_name():
+    path, made = jfr(), folder / "made.mayfly"
+
+    def import_it(name):
+        mayfly("import", "--force", "-o", made, "--sample-type", name, path)
+        return facts(made)
+    got = import_it("alloc_in_new_tlab_bytes")
+    same(total_of(got["allocated"]), (3500, 4), "allocated")
+    check("live" in got["absent"] and "blocks" not in got["absent"], got["absent"])
+    same(selves(made, "--metric", "allocated"), {"grow": 3000, "churn": 500})
+    got = import_it("alloc_outside_tlab_bytes")
+    same(total_of(got["allocated"]), (70, None), "allocated, without blocks")
+    got = import_it("live_bytes")
+    same(total_of(got["live_at_end"]), (100, None), "live")
+    check("allocated" in got["absent"], got["absent"])
+
+
+@case
+def sample_types_that_are_not_there():
+    path = jfr()
+    every = ", ".join(name for name, _ in JFR)
+    message = mayfly("report", path, code=1, lines=1).message
+    check("a pprof file, but not a heap profile; its values are %s: mayfly import --sample-type NAME" % every in message,
+          message)
+    for name in ("nothing", "cpu", "live"):
+        message = mayfly("import", "-o", "-", "--sample-type", name, path, code=1, lines=1).message
+        check("but without values '%s' of bytes; its values are %s" % (name, every) in message, message)
+    message = mayfly("import", "-o", "-", "--sample-type", "x", write("a.folded", profiles.FOLDED), code=1, lines=1).message
+    check("which has no sample types to choose from" in message, message)
+    mayfly("import", "-o", "-", "--sample-type", "inuse_space", write("go.pb", profiles.small_pprof()))
 
 
 # ---- what cannot be read ----

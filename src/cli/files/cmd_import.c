@@ -72,8 +72,14 @@ static char *import_default_output(const char *path)
 	return name;
 }
 
-static int import(const char *path, const char *output, bool force)
+struct import_settings {
+	const char *output, *sample_type;
+	bool force;
+};
+
+static int import(const char *path, const struct import_settings *set)
 {
+	const char *output = set->output;
 	struct loaded_file file;
 	char *name = NULL;
 	int status = CLI_FAILED;
@@ -81,7 +87,7 @@ static int import(const char *path, const char *output, bool force)
 	if (!load_file(path, &file))
 		return CLI_FAILED;
 	if (server_url_is(path)) {
-		status = import_answer(&file, output, force);
+		status = import_answer(&file, output, set->force);
 		unload_file(&file);
 		return status;
 	}
@@ -89,24 +95,22 @@ static int import(const char *path, const char *output, bool force)
 		unload_file(&file);
 		return cli_error("%s: is already a trace of mayfly", path);
 	}
+	file.sample_type = set->sample_type;
 	if (!output)
 		output = name = import_default_output(path);
 	if (output)
-		status = convert_input(path, &file, output, force);
+		status = convert_input(path, &file, output, set->force);
 	free(name);
 	unload_file(&file);
 	return status;
 }
 
-struct import_settings {
-	const char *output;
-	bool force;
-};
-
 static const struct option_row import_rows[] = {
     {"output", 'o', "FILE", OPTION_FILE(struct import_settings, output), .words = OPTION_FILES,
      .help = "the trace (default INPUT.mayfly); - is standard output"},
     {"force", .help = "replace FILE when it exists", OPTION_FLAG(struct import_settings, force)},
+    {"sample-type", 0, "NAME", OPTION_TEXT(struct import_settings, sample_type),
+     .help = "the values of a pprof file to take, such as alloc_size"},
     OPTION_END,
 };
 
@@ -140,5 +144,5 @@ int cmd_import(int argc, char **argv)
 		return status;
 	if (!one_named(argc, argv, "input"))
 		return CLI_USAGE;
-	return import(argv[optind], set.output, set.force);
+	return import(argv[optind], &set);
 }

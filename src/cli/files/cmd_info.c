@@ -18,6 +18,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define TEXT_BYTES   4096
 #define MOST_THREADS 8 /* that are named */
@@ -322,7 +323,7 @@ struct settings {
 static const struct option_row info_rows[] = {
     {"modules", .help = "list all modules, not only those that lack symbols",
      OPTION_FLAG(struct settings, modules)},
-    OPTION_WIDE(struct settings, out.wide),
+    {"wide", .gone = "with --modules, a pipe or file has paths and build-ids in full"},
     OPTION_JSON(struct settings, json),
     OPTION_END,
 };
@@ -346,6 +347,7 @@ int cmd_info(int argc, char **argv)
 	if (!one_named(argc, argv, "trace"))
 		return CLI_USAGE;
 	output_detect(&set.out);
+	set.out.wide = set.modules && !isatty(STDOUT_FILENO) && !getenv("COLUMNS");
 	if (!open_trace(argv[optind], &file))
 		return CLI_FAILED;
 	pager_start();

@@ -262,7 +262,8 @@ int convert_foreign(const char *path, const struct import_format *format,
 			    .size = file->size,
 			    .options = {.symbolise = symbolise,
 					.beside = file->beside,
-					.beside_size = file->beside_size},
+					.beside_size = file->beside_size,
+					.sample_type = file->sample_type},
 			    .sink = sink,
 			    .context = context};
 	int error = import_file(&in, format);

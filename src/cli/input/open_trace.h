@@ -17,6 +17,7 @@ struct loaded_file {
 	bool mapped;  /* not read */
 	void *beside; /* what import_format.beside holds; may be NULL */
 	size_t beside_size;
+	const char *sample_type; /* import_options.sample_type */
 	char *spool; /* that was read because the trace is not there yet; or NULL */
 };
 

@@ -24,6 +24,8 @@ struct import_options {
 	/* The content of the file import_format.beside; size 0: there is no such file. */
 	const void *beside;
 	size_t beside_size;
+	const char
+	    *sample_type; /* the name of the values to take; NULL: those that are of the heap */
 };
 
 /* A file that is read, and what has been made of it. The caller sets what is above the line. */
@@ -53,6 +55,7 @@ struct import_format {
 	/* The name of an additional file in the same folder with more information; a folder with
 	 * both files is an input too. NULL: the format has none. */
 	const char *beside;
+	bool sample_types; /* whether it has several values, with names */
 	/* A format that is refused has what to do instead, and how files begin if they are not recognised
 	 * otherwise. */
 	const char *begins;

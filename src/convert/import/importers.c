@@ -22,7 +22,7 @@ static const struct import_format imports[] = {
     {"DHAT", dhat_recognise, dhat_import},
     {"massif", massif_recognise, massif_import},
     {"V8 heap profile", v8_recognise, v8_import},
-    {"pprof", pprof_recognise, pprof_import},
+    {"pprof", pprof_recognise, pprof_import, .sample_types = true},
 
     {"raw heaptrack", heaptrack_raw_recognise,
      .instead = "which heaptrack_interpret has to read first: zstd -dc FILE | "
@@ -64,9 +64,13 @@ const struct import_format *import_recognise(const void *data, size_t size)
 
 int import_file(struct import *in, const struct import_format *format)
 {
-	if (format->convert)
+	const char *refused = format->instead;
+
+	if (format->convert && in->options.sample_type && !format->sample_types)
+		refused = "which has no sample types to choose from; leave out --sample-type";
+	if (!refused)
 		return import_run(in, format->convert);
 	in->report = (struct import_report){.left_out = ""};
-	snprintf(in->report.problem, sizeof(in->report.problem), "%s", format->instead);
+	snprintf(in->report.problem, sizeof(in->report.problem), "%s", refused);
 	return MAYFLY_E_ABSENT;
 }

@@ -74,7 +74,9 @@ struct pprof_input {
 	size_t strings, string_room;
 	struct items table[PROFILE_FUNCTION + 1]; /* by field */
 
-	uint64_t *type; /* names of the value types, as indices of strings */
+	struct value_type {
+		uint64_t name, unit; /* indices of strings */
+	} * type;
 	size_t types, type_room;
 	int column[KINDS]; /* kind -> index of the value, or -1 */
 	uint64_t *value;   /* of the current sample */
@@ -132,6 +134,11 @@ static bool is_text(const struct pprof_input *c, uint64_t number, const char *te
 	       memcmp(c->string[number].bytes, text, strlen(text)) == 0;
 }
 
+static struct text pprof_text(const struct pprof_input *c, uint64_t number)
+{
+	return number < c->strings ? c->string[number] : (struct text){(const uint8_t *)"", 0};
+}
+
 static uint32_t pprof_intern(struct pprof_input *c, uint64_t number)
 {
 	if (number >= c->strings)
@@ -164,7 +171,8 @@ static void take_table(struct pprof_input *c, const struct protobuf_field *f)
 	switch (f->number) {
 	case PROFILE_SAMPLE_TYPE:
 		IMPORT_APPEND(c->in, c->type, c->types, c->type_room,
-			      number_in(f->bytes, f->size, VALUE_TYPE));
+			      (struct value_type){number_in(f->bytes, f->size, VALUE_TYPE),
+						  number_in(f->bytes, f->size, VALUE_UNIT)});
 		break;
 	case PROFILE_MAPPING:
 	case PROFILE_LOCATION:
@@ -393,11 +401,12 @@ static void read_samples(struct pprof_input *c)
 
 /* ---- the kind of profile ---- */
 
-/* Names the values of a profile that is not of memory in the report. */
-static void say_not_of_memory(struct pprof_input *c)
+/* What values there are, for a report that begins with `why`; those of bytes can be chosen. */
+static void refuse_types(struct pprof_input *c, const char *why)
 {
 	char *text = c->in->report.problem;
 	size_t size = sizeof(c->in->report.problem), used;
+	bool of_bytes = false;
 
 	/* If the file was cut off, the names may be in the missing part. */
 	if (*text || c->strings <= 1) {
@@ -406,28 +415,78 @@ static void say_not_of_memory(struct pprof_input *c)
 		return;
 	}
 	import_fail(c->in, MAYFLY_E_ABSENT);
-	snprintf(text, size, "but not a heap profile; its values are");
-	for (size_t i = 0; i < c->types && i < 8; i++) {
-		const struct text *name = c->type[i] < c->strings ? &c->string[c->type[i]] : NULL;
+	snprintf(text, size, "%s; its values are", why);
+	for (size_t i = 0; i < c->types && i < 12; i++) {
+		struct text name = pprof_text(c, c->type[i].name);
 
+		of_bytes |= is_text(c, c->type[i].unit, "bytes");
 		used = strlen(text);
-		if (name && name->size < 64 && used < size)
-			snprintf(text + used, size - used, "%s %.*s", i ? "," : "", (int)name->size,
-				 (const char *)name->bytes);
+		if (name.size < 64 && used < size)
+			snprintf(text + used, size - used, "%s %.*s", i ? "," : "", (int)name.size,
+				 (const char *)name.bytes);
 	}
+	used = strlen(text);
+	if (of_bytes && !c->in->options.sample_type)
+		snprintf(text + used, size - used, ": mayfly import --sample-type NAME");
+}
+
+/* "alloc_objects" for "alloc_space": the count that has its name but for the last word. -1: none. */
+static int find_count_of(const struct pprof_input *c, struct text bytes)
+{
+	const uint8_t *last = memrchr(bytes.bytes, '_', bytes.size);
+	size_t stem = last ? (size_t)(last - bytes.bytes) + 1 : 0;
+
+	for (size_t i = 0; stem && i < c->types && i < INT32_MAX; i++) {
+		struct text name = pprof_text(c, c->type[i].name);
+
+		if (is_text(c, c->type[i].unit, "count") && name.size > stem &&
+		    memcmp(name.bytes, bytes.bytes, stem) == 0 &&
+		    !memchr(name.bytes + stem, '_', name.size - stem))
+			return (int)i;
+	}
+	return -1;
+}
+
+/* The values that were asked for are what was allocated if their name says so, else what is live. */
+static void choose_type(struct pprof_input *c, const char *wanted)
+{
+	char why[128];
+
+	for (size_t i = 0; i < c->types && i < INT32_MAX; i++) {
+		struct text name = pprof_text(c, c->type[i].name);
+		bool all = memmem(name.bytes, name.size, "alloc", 5);
+
+		if (!is_text(c, c->type[i].name, wanted))
+			continue;
+		if (!is_text(c, c->type[i].unit, "bytes"))
+			break;
+		c->column[all ? ALL_BYTES : LIVE_BYTES] = (int)i;
+		c->column[all ? ALL : LIVE] = find_count_of(c, name);
+		return;
+	}
+	snprintf(why, sizeof(why), "but without values '%.60s' of bytes", wanted);
+	refuse_types(c, why);
+}
+
+static void choose_known_types(struct pprof_input *c)
+{
+	for (size_t i = 0; i < c->types && i < INT32_MAX; i++)
+		for (size_t n = 0; n < sizeof(value_names) / sizeof(*value_names); n++)
+			if (is_text(c, c->type[i].name, value_names[n].name) &&
+			    c->column[value_names[n].kind] < 0)
+				c->column[value_names[n].kind] = (int)i;
+	if (c->column[LIVE_BYTES] < 0 && c->column[ALL_BYTES] < 0)
+		refuse_types(c, "but not a heap profile");
 }
 
 static void choose_columns(struct pprof_input *c)
 {
 	for (int k = 0; k < KINDS; k++)
 		c->column[k] = -1;
-	for (size_t i = 0; i < c->types && i < INT32_MAX; i++)
-		for (size_t n = 0; n < sizeof(value_names) / sizeof(*value_names); n++)
-			if (is_text(c, c->type[i], value_names[n].name) &&
-			    c->column[value_names[n].kind] < 0)
-				c->column[value_names[n].kind] = (int)i;
-	if (c->column[LIVE_BYTES] < 0 && c->column[ALL_BYTES] < 0)
-		say_not_of_memory(c);
+	if (c->in->options.sample_type)
+		choose_type(c, c->in->options.sample_type);
+	else
+		choose_known_types(c);
 	if (c->column[LIVE_BYTES] < 0)
 		c->profile.absent |= MAYFLY_ABSENT_LIVE;
 	if (c->column[ALL_BYTES] < 0)
