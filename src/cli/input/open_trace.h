@@ -18,7 +18,7 @@ struct loaded_file {
 	void *beside; /* what import_format.beside holds; may be NULL */
 	size_t beside_size;
 	const char *sample_type; /* import_options.sample_type */
-	char *spool; /* that was read because the trace is not there yet; or NULL */
+	char *spool;		 /* that was read because the trace is not there yet; or NULL */
 };
 
 struct opened_trace {
