@@ -105,11 +105,12 @@ static int take_frame(Dwfl_Frame *frame, void *to)
 		w->unsafe = true;
 		return DWARF_CB_ABORT;
 	}
-	/* A frame that was interrupted, not called from: there is a signal handler. */
-	if (activation && !leaf)
-		w->unsafe = true;
 	pc -= !activation;
 	module = dwfl_addrmodule(w->t->dwfl, pc);
+	/* A frame that was interrupted, not called from: there is a signal handler, and the C library's code
+	 * that it returns to. OCaml marks functions of its own like that. */
+	if (activation && !leaf && (!module || module == w->t->libc))
+		w->unsafe = true;
 	if (!module)
 		w->in_libc = false;
 	if (!module || w->unsafe)
