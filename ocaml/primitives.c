@@ -5,6 +5,7 @@
 #include "primitives.h"
 
 #include <caml/alloc.h>
+#include <caml/fail.h>
 #include <caml/memory.h>
 #include <caml/version.h>
 #include <errno.h>
@@ -172,9 +173,10 @@ CAMLprim value mayfly_ocaml_start(value frames)
 {
 	engine_stop_inherited();
 	runtime_blocks.frames = (uint32_t)Long_val(frames);
-	keep_profile(memprof_start(
-	    session_rate, session_in_spool ? runtime_blocks_frames() : runtime_blocks.frames,
-	    &engine_watcher));
+	if (!memprof_prepare(session_rate, &engine_watcher))
+		caml_raise_out_of_memory();
+	keep_profile(
+	    memprof_start(session_in_spool ? runtime_blocks_frames() : runtime_blocks.frames));
 	return caml_copy_double(session_rate);
 }
 

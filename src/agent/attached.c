@@ -11,6 +11,8 @@
  * Nothing here asks the loader for names: dlsym would leave its message for the program's dlerror().
  * This takes the place of load.c, dlsym.c and bypass.c.
  */
+#include "agent/attached.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
@@ -435,6 +437,9 @@ CPU_ANSWER_HOOK("dlsym", "attached_real_dlsym", "attached_dlsym_first");
 
 /* ---- the calls of `mayfly attach` ---- */
 
+void (*attached_begun)(void);
+void (*attached_ends)(void);
+
 static bool installed; /* something of a recording is in place: undo() takes it back */
 
 /* After a recording that goes on, and after one that has ended by itself (its spool is gone, the disk is
@@ -443,6 +448,7 @@ static void undo(void)
 {
 	environment_bring_nothing();
 	lead_parts_back(PART_OTHERS, PART_OTHERS);
+	attached_ends();
 	life_detach();
 	interpreter_stop();
 	lead_parts_back(PART_REALLOC, PART_FREE);
@@ -511,6 +517,7 @@ static long attach(struct attachment_call *call)
 	environment_bring(preloaded_path, settings);
 	watch();
 	interpreter_start();
+	attached_begun();
 	/* A thread that was just being led to the function underneath, at its first call, may have
 	 * undone this by the second look. */
 	look_at_libraries(true);

@@ -42,6 +42,7 @@ struct writer {
 	bool is_mixed;
 	uint32_t mixed_depth, mixed_common;
 	uint32_t ocaml_depth, ocaml_slots, ocaml_elided;
+	uint32_t ocaml_places; /* which set of known places the frames of ocaml_stack are in */
 	/* The labels in force in the packet (of self.label_version), and which TYPE and LABEL
 	 * records the packet has. */
 	uint64_t label_version;

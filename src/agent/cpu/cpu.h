@@ -139,11 +139,14 @@
  *				instruction; a store of one to code changes it as a whole for others
  *	CPU_OCAML_THUNK(name, function)
  *				a hidden function `name` that OCaml 4 code calls with one argument:
- *				goes on as the C function
+ *				goes on as the C function, with the argument and the closure
  *	CPU_OCAML5_THUNK(name, function, call)
  *				the same for OCaml 5 code, which has a stack of its own: jumps to
  *				the address in the hidden variable `call`, caml_c_call, with the
- *				argument and the C function where that wants them
+ *				arguments and the C function where that wants them
+ *	cpu_offset_read(function)
+ *				the offset of the word that a function reads first of what a pointer
+ *				leads to; 0: not known
  *
  * Besides the agent, these depend on the CPU: include/mayfly/mayfly.h (how a program finds the
  * agent's table), src/record/machine.h (the recorder), src/attach/injection.c (attaching, on x86-64 only),

@@ -287,6 +287,13 @@ typedef uint32_t cpu_code_unit;
 		"\n\tldr x16, [x16, #:lo12:" #call "]\n\tbr x16\n\t.size " #name ", . - " #name    \
 		"\n\t.popsection")
 
+/* As for x86-64, where programs are attached to. */
+static inline uint32_t cpu_offset_read(const uint8_t *function)
+{
+	(void)function;
+	return 0;
+}
+
 /* ---- frames and addresses ---- */
 
 /* DWARF register numbers: x29, sp, and x30, which has a function's return address. */

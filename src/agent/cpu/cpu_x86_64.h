@@ -554,19 +554,36 @@ static inline void cpu_put_jump(uint8_t *code, const void *to)
 typedef uint16_t cpu_code_unit;
 #define CPU_CODE_LOOP ((cpu_code_unit)0xfeeb)
 
-/* OCaml passes the argument in rax. The stack is aligned as C wants it; what OCaml needs to find
- * again (r14, r15) is kept by C functions; OCaml expects the result where C puts it. */
+/* OCaml passes the argument in rax and the closure in rbx. The stack is aligned as C wants it; what OCaml
+ * needs to find again (r14, r15) is kept by C functions; OCaml expects the result where C puts it. */
 #define CPU_OCAML_THUNK(name, function)                                                            \
 	__asm__(".pushsection .text\n\t.p2align 4\n\t.hidden " #name "\n\t.globl " #name           \
-		"\n\t.type " #name ", @function\n" #name ":\n\tmov %rax, %rdi\n\tjmp " #function   \
-		"\n\t.size " #name ", . - " #name "\n\t.popsection")
+		"\n\t.type " #name ", @function\n" #name ":\n\tmov %rax, %rdi\n\tmov %rbx, %rsi"   \
+		"\n\tjmp " #function "\n\t.size " #name ", . - " #name "\n\t.popsection")
 
 /* caml_c_call takes C's arguments where C does, and the function in rax. */
 #define CPU_OCAML5_THUNK(name, function, call)                                                     \
 	__asm__(".pushsection .text\n\t.p2align 4\n\t.hidden " #name "\n\t.globl " #name           \
-		"\n\t.type " #name ", @function\n" #name ":\n\tmov %rax, %rdi\n\tlea " #function   \
-		"(%rip), %rax\n\tjmp *" #call "(%rip)\n\t.size " #name ", . - " #name              \
-		"\n\t.popsection")
+		"\n\t.type " #name ", @function\n" #name ":\n\tmov %rax, %rdi\n\tmov %rbx, %rsi"   \
+		"\n\tlea " #function "(%rip), %rax\n\tjmp *" #call "(%rip)\n\t.size " #name        \
+		", . - " #name "\n\t.popsection")
+
+/* The function reads a word of what an address points to (mov OFFSET(%reg), %reg, or cmpq): its offset, of
+ * the first such instruction among its first bytes; 0: there is none. */
+static inline uint32_t cpu_offset_read(const uint8_t *function)
+{
+	uint32_t offset;
+
+	for (const uint8_t *at = function; at < function + 32; at++) {
+		bool reads = at[0] == 0x48 && (at[1] == 0x8b || at[1] == 0x83);
+
+		if (!reads || (at[2] & 0xc0) != 0x80 || (at[2] & 7) == 4)
+			continue;
+		__builtin_memcpy(&offset, at + 3, sizeof(offset));
+		return offset;
+	}
+	return 0;
+}
 
 /* ---- frames and addresses ---- */
 

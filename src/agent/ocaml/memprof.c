@@ -10,6 +10,7 @@
 #include "agent/ocaml/memprof.h"
 
 #include "agent/cpu/cpu.h"
+#include "agent/cpu/sys.h"
 
 /* Colour 3 keeps the collector away: in OCaml 4 it is black, in OCaml 5 NOT_MARKABLE. */
 #define HEADER(words, tag) ((uintptr_t)(words) << 10 | 3u << 8 | (tag))
@@ -81,13 +82,26 @@ static __thread struct {
 	memprof_value kept;
 } some = {HEADER(1, 0), MEMPROF_NONE};
 
+static intptr_t numbers;		     /* of trackers */
+static memprof_value current = MEMPROF_NONE; /* the number of those that are to run; none */
+
+enum { MINOR, MAJOR, PROMOTED, COLLECTED, CLOSURES };
+enum { CLOSURE_CODE, CLOSURE_INFO, CLOSURE_NUMBER };
+
+/* OCaml passes a closure to its code. */
+static bool is_stale(memprof_value closure)
+{
+	return MEMPROF_FIELD(closure, CLOSURE_NUMBER) !=
+	       __atomic_load_n(&current, __ATOMIC_RELAXED);
+}
+
 static memprof_value keep_value(intptr_t kept)
 {
 	some.kept = MEMPROF_INT_VALUE(kept);
 	return (memprof_value)&some.kept;
 }
 
-static memprof_value tell_allocated(memprof_value allocation, bool major)
+static memprof_value tell_allocated(memprof_value allocation, memprof_value closure, bool major)
 {
 	struct memprof_block block = {
 	    .hits = (uint64_t)MEMPROF_VALUE_INT(MEMPROF_FIELD(allocation, ALLOCATION_SAMPLES)),
@@ -99,6 +113,11 @@ static memprof_value tell_allocated(memprof_value allocation, bool major)
 	};
 	intptr_t kept;
 
+	if (__builtin_expect(is_stale(closure), 0)) {
+		if (watcher->stale)
+			watcher->stale();
+		return MEMPROF_NONE;
+	}
 	/* The header is sampled like the rest. */
 	block.bytes = (block.words + (block.source != MEMPROF_CUSTOM)) * sizeof(memprof_value);
 	return watcher->allocated(&block, &kept) ? keep_value(kept) : MEMPROF_NONE;
@@ -108,7 +127,7 @@ static memprof_value tell_allocated(memprof_value allocation, bool major)
 #define THUNKS(what)                                                                               \
 	void memprof_enter_##what(void);                                                           \
 	void memprof_enter5_##what(void);                                                          \
-	memprof_value memprof_called_##what(memprof_value);                                        \
+	memprof_value memprof_called_##what(memprof_value, memprof_value closure);                 \
 	CPU_OCAML_THUNK(memprof_enter_##what, memprof_called_##what);                              \
 	CPU_OCAML5_THUNK(memprof_enter5_##what, memprof_called_##what, memprof_c_call)
 #define CALLED __attribute__((visibility("hidden"), used))
@@ -121,74 +140,131 @@ THUNKS(minor);
 THUNKS(major);
 THUNKS(promoted);
 THUNKS(collected);
+THUNKS(attempt);
 
-CALLED memprof_value memprof_called_minor(memprof_value allocation)
+CALLED memprof_value memprof_called_minor(memprof_value allocation, memprof_value closure)
 {
-	return tell_allocated(allocation, false);
+	return tell_allocated(allocation, closure, false);
 }
 
-CALLED memprof_value memprof_called_major(memprof_value allocation)
+CALLED memprof_value memprof_called_major(memprof_value allocation, memprof_value closure)
 {
-	return tell_allocated(allocation, true);
+	return tell_allocated(allocation, closure, true);
 }
 
-CALLED memprof_value memprof_called_promoted(memprof_value kept)
+CALLED memprof_value memprof_called_promoted(memprof_value kept, memprof_value closure)
 {
-	watcher->promoted(MEMPROF_VALUE_INT(kept));
+	if (!is_stale(closure))
+		watcher->promoted(MEMPROF_VALUE_INT(kept));
 	return keep_value(MEMPROF_VALUE_INT(kept));
 }
 
-CALLED memprof_value memprof_called_collected(memprof_value kept)
+CALLED memprof_value memprof_called_collected(memprof_value kept, memprof_value closure)
 {
-	watcher->collected(MEMPROF_VALUE_INT(kept));
+	if (!is_stale(closure))
+		watcher->collected(MEMPROF_VALUE_INT(kept));
 	return MEMPROF_NONE;
+}
+
+/* The address of a function, as an integer of OCaml's. */
+CALLED memprof_value memprof_called_attempt(memprof_value function, memprof_value closure)
+{
+	(void)closure;
+	return ((memprof_value(*)(memprof_value))MEMPROF_VALUE_INT(function))(MEMPROF_NONE);
 }
 
 /* ---- blocks that the runtime is given ---- */
 
-enum { MINOR, MAJOR, PROMOTED, COLLECTED, CLOSURES };
-
-#define CLOSURE(code)                                                                              \
-	{                                                                                          \
-		HEADER(2, TAG_CLOSURE), (code), CLOSURE_INFO_1                                     \
-	}
-static struct {
+struct closure {
 	uintptr_t header;
 	void (*code)(void);
 	memprof_value info;
-} closure[CLOSURES] = {
-    [MINOR] = CLOSURE(memprof_enter_minor),
-    [MAJOR] = CLOSURE(memprof_enter_major),
-    [PROMOTED] = CLOSURE(memprof_enter_promoted),
-    [COLLECTED] = CLOSURE(memprof_enter_collected),
+	memprof_value number; /* of its trackers */
 };
 
-/* Gc.Memprof.tracker: alloc_minor, alloc_major, promote, dealloc_minor, dealloc_major */
-static struct {
-	uintptr_t header;
-	void *function[5];
-} tracker = {HEADER(5, 0),
-	     {&closure[MINOR].code, &closure[MAJOR].code, &closure[PROMOTED].code,
-	      &closure[COLLECTED].code, &closure[COLLECTED].code}};
+/* The runtime may call these as long as the program runs. */
+struct trackers {
+	struct closure closure[CLOSURES];
+	struct {
+		uintptr_t header;
+		void *function[5];
+	} tracker; /* Gc.Memprof.tracker: alloc_minor, alloc_major, promote, dealloc_minor, dealloc_major */
+	struct {
+		uintptr_t header;
+		double number;
+	} rate;
+};
 
-static struct {
-	uintptr_t header;
-	double number;
-} rate = {HEADER(1, TAG_DOUBLE), 0};
+static struct trackers first, *latest;
 
-memprof_value memprof_start(double sampling_rate, uint32_t frames, const struct memprof_watcher *by)
+/* The first ones are static, since a program that is not attached to needs no others; the memory of the
+ * others is never given back. */
+static struct trackers *more_trackers(void)
 {
-	watcher = by;
-	rate.number = sampling_rate;
-	memprof_c_call = memprof_runtime.c_call;
-	if (memprof_c_call) {
-		closure[MINOR].code = memprof_enter5_minor;
-		closure[MAJOR].code = memprof_enter5_major;
-		closure[PROMOTED].code = memprof_enter5_promoted;
-		closure[COLLECTED].code = memprof_enter5_collected;
+	static struct trackers *room;
+	static size_t left;
+
+	if (!latest)
+		return &first;
+	if (!left) {
+		room = sys_memory(CPU_PAGE_LEAST);
+		left = room ? CPU_PAGE_LEAST / sizeof(*room) : 0;
 	}
-	return memprof_runtime.start((memprof_value)&rate.number, MEMPROF_INT_VALUE(frames),
-				     (memprof_value)&tracker.function);
+	return left ? left--, room++ : NULL;
+}
+
+static struct closure make_closure(void (*code)(void), void (*code5)(void), intptr_t number)
+{
+	return (struct closure){HEADER(3, TAG_CLOSURE), memprof_runtime.c_call ? code5 : code,
+				CLOSURE_INFO_1, MEMPROF_INT_VALUE(number)};
+}
+
+bool memprof_prepare(double rate, const struct memprof_watcher *by)
+{
+	struct trackers *t = more_trackers();
+	intptr_t number = ++numbers;
+
+	if (!t)
+		return false;
+	memprof_c_call = memprof_runtime.c_call;
+	t->closure[MINOR] = make_closure(memprof_enter_minor, memprof_enter5_minor, number);
+	t->closure[MAJOR] = make_closure(memprof_enter_major, memprof_enter5_major, number);
+	t->closure[PROMOTED] =
+	    make_closure(memprof_enter_promoted, memprof_enter5_promoted, number);
+	t->closure[COLLECTED] =
+	    make_closure(memprof_enter_collected, memprof_enter5_collected, number);
+	t->tracker.header = HEADER(5, 0);
+	for (size_t i = 0; i < 5; i++)
+		t->tracker.function[i] = &t->closure[i < CLOSURES ? i : COLLECTED].code;
+	t->rate.header = HEADER(1, TAG_DOUBLE);
+	t->rate.number = rate;
+	watcher = by;
+	latest = t;
+	__atomic_store_n(&current, MEMPROF_INT_VALUE(number), __ATOMIC_RELEASE);
+	return true;
+}
+
+void memprof_end(void)
+{
+	__atomic_store_n(&current, MEMPROF_NONE, __ATOMIC_RELEASE);
+}
+
+memprof_value memprof_start(uint32_t frames)
+{
+	return memprof_runtime.start((memprof_value)&latest->rate.number, MEMPROF_INT_VALUE(frames),
+				     (memprof_value)&latest->tracker.function);
+}
+
+bool memprof_attempt(memprof_value (*function)(memprof_value unit))
+{
+	static struct closure attempt;
+	memprof_value result;
+
+	memprof_c_call = memprof_runtime.c_call;
+	attempt = make_closure(memprof_enter_attempt, memprof_enter5_attempt, 0);
+	result = memprof_runtime.callback((memprof_value)&attempt.code,
+					  MEMPROF_INT_VALUE((uintptr_t)function));
+	return (result & 3) != 2;
 }
 
 /* Gc.Memprof.t of 5.3: status (0: sampling), rate, what follows from it, frames, the tracker's five. */
@@ -198,11 +274,11 @@ bool memprof_is_profile(memprof_value profile)
 {
 	if (profile & 1 || !profile || MEMPROF_WORDS(profile) != PROFILE_FIELDS ||
 	    MEMPROF_FIELD(profile, PROFILE_STATUS) != MEMPROF_INT_VALUE(0) ||
-	    MEMPROF_FIELD(profile, PROFILE_RATE) != (memprof_value)&rate.number)
+	    MEMPROF_FIELD(profile, PROFILE_RATE) != (memprof_value)&latest->rate.number)
 		return false;
 	for (size_t i = 0; i < 5; i++)
 		if (MEMPROF_FIELD(profile, PROFILE_TRACKER + i) !=
-		    (memprof_value)tracker.function[i])
+		    (memprof_value)latest->tracker.function[i])
 			return false;
 	return true;
 }

@@ -47,6 +47,8 @@ struct memprof_runtime {
 	void (*c_call)(void);
 	/* caml_ml_domain_id of OCaml 5, or NULL. */
 	memprof_value (*domain_id)(memprof_value unit);
+	/* caml_callback_exn; only memprof_attempt() needs it. */
+	memprof_value (*callback)(memprof_value closure, memprof_value argument);
 };
 extern struct memprof_runtime memprof_runtime;
 
@@ -70,14 +72,25 @@ struct memprof_watcher {
 	bool (*allocated)(const struct memprof_block *block, intptr_t *kept);
 	void (*promoted)(intptr_t kept);
 	void (*collected)(intptr_t kept);
+	/* Instead of allocated(), in a domain that has not stopped the profile of an earlier
+	 * memprof_prepare(). It may be stopped now. Calls for blocks of such a profile are left out. Or NULL. */
+	void (*stale)(void);
 };
+
+/* From now on memprof_start() starts profiles of this rate. False: no memory. */
+bool memprof_prepare(double rate, const struct memprof_watcher *watcher);
+/* All profiles are stale. */
+void memprof_end(void);
 
 /*
  * Starts the runtime's sampler; raises in OCaml when it runs already. frames: the most of a
  * callstack. Returns what the runtime's start does: OCaml 4: unit; OCaml 5: the profile, a block of
  * the OCaml heap, which discarding it needs after stop. The collector may move it.
  */
-memprof_value memprof_start(double rate, uint32_t frames, const struct memprof_watcher *watcher);
+memprof_value memprof_start(uint32_t frames);
+
+/* Calls the function as OCaml would. False: it has raised, and nobody learns of that. */
+bool memprof_attempt(memprof_value (*function)(memprof_value unit));
 
 /* True: `profile` is what start of OCaml 5.3 returns for our tracker. False: unknown runtime. */
 bool memprof_is_profile(memprof_value profile);

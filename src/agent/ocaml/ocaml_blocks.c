@@ -26,6 +26,7 @@ struct places {
 	_Atomic uint64_t slot[];
 };
 static _Atomic(struct places *) known;
+static _Atomic uint32_t known_number; /* how often they were forgotten */
 
 #define PLACES_FIRST 1024u
 
@@ -85,6 +86,7 @@ void ocaml_blocks_forget(void)
 		atomic_store(&p->slot[i], 0);
 	if (p)
 		atomic_store(&p->used, 0);
+	atomic_fetch_add(&known_number, 1);
 }
 
 /* True: seen for the first time. False also without memory for the table. */
@@ -266,9 +268,15 @@ static uint32_t take_ocaml_stack(struct writer *w, const struct memprof_block *b
 bool ocaml_blocks_allocated(struct writer *w, const struct memprof_block *block, uint32_t heap,
 			    intptr_t *kept)
 {
+	uint32_t number = atomic_load_explicit(&known_number, memory_order_relaxed);
+
 	if (UNLIKELY(!w->packet) && !spool_room(w, 1)) {
 		spool_drop_sample(w);
 		return false;
+	}
+	if (UNLIKELY(w->ocaml_places != number)) {
+		w->ocaml_depth = w->ocaml_slots = 0;
+		w->ocaml_places = number;
 	}
 	return runtime_blocks_record(w, block->bytes, block->hits, heap, take_ocaml_stack(w, block),
 				     kept);

@@ -16,12 +16,12 @@
  */
 #include "agent/ocaml/ocaml_gc.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
 
 #include "agent/events/tracks.h"
+#include "agent/ocaml/ocaml_look_up.h"
 
 typedef void timing_hook(void);
 
@@ -112,15 +112,22 @@ static void end_phase(struct phase *p)
 	tracks_add(SPOOL_END, &p->type, NULL, NULL);
 }
 
+void (*ocaml_gc_minor_begun)(void);
+void (*ocaml_gc_minor_ended)(void);
+
 static void minor_begins(void)
 {
 	begin_phase(&minor);
+	if (ocaml_gc_minor_begun)
+		ocaml_gc_minor_begun();
 }
 
 static void minor_ends(void)
 {
 	end_phase(&minor);
 	add_figures();
+	if (ocaml_gc_minor_ended)
+		ocaml_gc_minor_ended();
 }
 
 static void major_begins(void)
@@ -155,8 +162,8 @@ static void finalise_ends(void)
  * it calls. */
 static void set_hooks(struct phase *p, timing_hook *on_begin, timing_hook *on_end)
 {
-	timing_hook **begin_hook = dlsym(RTLD_DEFAULT, p->begin_name);
-	timing_hook **end_hook = dlsym(RTLD_DEFAULT, p->end_name);
+	timing_hook **begin_hook = ocaml_look_up(p->begin_name, NULL);
+	timing_hook **end_hook = ocaml_look_up(p->end_name, NULL);
 
 	if (!begin_hook || !end_hook || *begin_hook == on_begin || *end_hook == on_end)
 		return;
@@ -169,7 +176,7 @@ static void set_hooks(struct phase *p, timing_hook *on_begin, timing_hook *on_en
 void ocaml_gc_start(bool with_figures)
 {
 	if (with_figures)
-		state = dlsym(RTLD_DEFAULT, "Caml_state");
+		state = ocaml_look_up("Caml_state", NULL);
 	set_hooks(&minor, minor_begins, minor_ends);
 	set_hooks(&major, major_begins, major_ends);
 	set_hooks(&finalise, finalise_begins, finalise_ends);

@@ -292,7 +292,6 @@ static int attach(struct attach_command *a)
 	when_begin(&a->command.when, r);
 	r->program.ordinary = true;
 	r->runtime_events_off = 1;
-	r->ocaml_off = true;
 	r->max_spool = MAX_SPOOL;
 	r->user_settings = strdup(",attached=1");
 	a->library = record_find_agent(ATTACH_LIBRARY);
