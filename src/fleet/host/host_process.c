@@ -11,6 +11,7 @@
 
 #include "answer/trace_names.h"
 #include "terminal/message.h"
+#include "fleet/host/host_container.h"
 #include "fleet/host/host_rights.h"
 #include "fleet/push/named_process.h"
 #include "base/system/process_file.h"
@@ -133,6 +134,24 @@ static void take_cgroup(struct host_process *p)
 	free(text);
 }
 
+static void add_label(struct host_process *p, const char *key, const char *value)
+{
+	char *own = p->labels < HOST_OWN_LABELS ? strdup(value) : NULL;
+
+	if (own)
+		p->label[p->labels++] = (struct mayfly_label){key, own};
+}
+
+static void take_container(struct host_process *p)
+{
+	char container[HOST_CONTAINER_DIGITS + 1], pod[HOST_POD_BYTES + 1];
+
+	if (p->cgroup && host_container_of(p->cgroup, container))
+		add_label(p, "container", container);
+	if (p->cgroup && host_pod_of(p->cgroup, pod))
+		add_label(p, "pod_uid", pod);
+}
+
 /* ---- the spool ---- */
 
 static char *read_program(int fd, const struct spool_header *h)
@@ -190,6 +209,7 @@ static bool get_known(struct host_process *p, int fd, const struct spool_header 
 	}
 	take_environment(p);
 	take_cgroup(p);
+	take_container(p);
 	p->state = HOST_KNOWN;
 	return true;
 }

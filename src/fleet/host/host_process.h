@@ -14,7 +14,7 @@
 #include "format/spool_format.h"
 #include "record/process_watch.h"
 
-#define HOST_OWN_LABELS 3u
+#define HOST_OWN_LABELS 5u /* pod, namespace, node; container, pod_uid */
 
 enum host_state { HOST_FOUND, HOST_KNOWN, HOST_DONE };
 
@@ -34,7 +34,7 @@ struct host_process {
 	uint64_t hash; /* of the process on this host */
 	int64_t start_ns, start_real_ns;
 	char *service, *program, *cgroup;	    /* service, cgroup: NULL: not known any more */
-	struct mayfly_label label[HOST_OWN_LABELS]; /* from its environment; the values are owned */
+	struct mayfly_label label[HOST_OWN_LABELS]; /* of its surroundings; the values are owned */
 	size_t labels;
 
 	bool certain;		      /* it was started on: no rule is for it */

@@ -6,8 +6,8 @@
 #include "convert/export/exporter.h"
 #include "question/option_row.h"
 
-#define NAMED_LABELS_MOST 32u /* that the user gives */
-#define NAMED_LABELS_ROOM (NAMED_LABELS_MOST + 3u)
+#define NAMED_LABELS_MOST 32u			   /* that the user gives */
+#define NAMED_LABELS_ROOM (NAMED_LABELS_MOST + 5u) /* with those of the surroundings */
 
 struct named_process {
 	const char *service, *host; /* NULL: not given */
