@@ -132,5 +132,96 @@ def behaves(what):
             same((watched.code, watched.out, watched.err), (plain.code, plain.out, plain.err), what)
 
 
+# ---- jemalloc and tcmalloc in the executable: its own calls are seen as well ----
+
+STATIC = {"jemalloc": ("libjemalloc.a", "-DJEMALLOC"), "je_": ("libjemalloc.a", "-DPREFIXED"),
+          "tcmalloc": ("libtcmalloc_minimal.a", "-DTCMALLOC")}
+PUBLIC = ("malloc calloc realloc free memalign aligned_alloc posix_memalign valloc malloc_usable_size mallocx rallocx "
+          "xallocx dallocx sdallocx nallocx mallctl mallctlbymib mallctlnametomib malloc_stats_print").split()
+
+
+def linked(here, name, source, *options):
+    """The program, linked statically with this allocator."""
+    need("gcc", "objcopy")
+    archive = run(["gcc", "-print-file-name=" + STATIC[name][0]]).out.decode().strip()
+    if "/" not in archive:
+        raise Skip(archive + " is not installed")
+    if name == "je_":
+        renamed = [option for public in PUBLIC for option in ("--redefine-sym", "%s=je_%s" % (public, public))]
+        same(run(["objcopy", *renamed, archive, here / "je.a"]).code, 0, "objcopy")
+        archive = here / "je.a"
+    built = run(["gcc", "-O1", "-g", "-w", "-fno-builtin", "-fno-optimize-sibling-calls", "-D_GNU_SOURCE", STATIC[name][1],
+                 *options, os.path.dirname(os.path.abspath(__file__)) + "/programs/" + source, "-o", here / "program",
+                 archive, "-lstdc++", "-lm", "-lpthread", "-ldl"])
+    same(built.code, 0, built.err)
+    return here / "program"
+
+
+@cases("%s %s %d" % (name, mode, threads) for name in STATIC for mode in ("exact", "every") for threads in (1, 4))
+def its_own_statistics(what):
+    """As the allocator has counted."""
+    name, mode, threads = what.split()
+    with Folder() as here:
+        command = [linked(here, name, "static_malloc.c"), threads, "6000"]
+        plain = run(command)
+        watched = record(command, here / "t.mayfly", *(["-x"] if mode == "exact" else ["-i", "1"]))
+        same((watched.code, watched.out, watched.err), (plain.code, plain.out, b""), "the program")
+        same(plain.code, 3, "its exit status")
+        true = [int(n) for n in plain.out.split()]
+        got = []
+        for metric in ("allocated", "leaked"):
+            row = {r["function"]: r["total"] for r in report(here / "t.mayfly", "--metric", metric)["rows"]}["work"]
+            got += [row["blocks"]["estimate"], row["bytes"]["estimate"]]
+        same([got[0], got[1], got[3]], true, "blocks and bytes, and bytes left")
+        same((info(here / "t.mayfly")["note"], info(here / "t.mayfly")["missed_frees"]), (None, 0), "note")
+
+
+@cases("%s %s %s" % (name, source, what) for name in ("jemalloc", "tcmalloc")
+       for source, cases_of in (("ugly.c", UGLY), ("ugly_cxx.cc", ["thread_locals", "new_forms", "exceptions"]))
+       for what in cases_of)
+def behaves_linked(what):
+    name, source, what = what.split()
+    with Folder() as here:
+        command = [linked(here, name, source), what]
+        plain = run(command)
+        for number, interval in enumerate(("1", "4K")):
+            watched = record(command, here / ("%d.mayfly" % number), "-q", "-i", interval)
+            same((watched.code, watched.out, watched.err), (plain.code, plain.out, plain.err), what)
+
+
+@cases(["libc.so.6", "libstdc++.so.6"])
+def instructions(name):
+    """The agent reads code as objdump does, whatever it claims to know."""
+    need("objdump", "gcc")
+    path = run(["gcc", "-print-file-name=" + name]).out.decode().strip()
+    lines = []
+    for line in run(["objdump", "-d", "-w", path]).out.decode().splitlines():
+        fields = line.split("\t")
+        if len(fields) == 3 and re.match(r" *[0-9a-f]+:$", fields[0]):
+            target = re.search(r"\b(?:j\w+|call)\s+([0-9a-f]+) ", fields[2] + " ")
+            at = int(fields[0].strip(" :"), 16)
+            lines.append((fields[1].replace(" ", ""), int(target.group(1), 16) - at if target else 0, fields[2]))
+    lines = lines[::7]
+    answer = run([program("read_instructions")], stdin="".join(line[0] + "\n" for line in lines).encode()).out.decode()
+    known = 0
+    for (code, branch, what), got in zip(lines, answer.splitlines(), strict=True):
+        length, to = (int(n) for n in got.split())
+        if length:
+            same((length, to), (len(code) // 2, branch), "%s (%s)" % (what, code))
+            known += 1
+    if os.uname().machine == "x86_64":
+        check(known > 0.8 * len(lines) > 10000, known, "of", len(lines))
+
+
+@case
+def stripped():
+    """Without symbols, the calls of its libraries."""
+    with Folder() as here:
+        command = [linked(here, "jemalloc", "static_malloc.c", "-s"), "2", "1000"]
+        plain, watched = run(command), record(command, here / "t.mayfly", "-x")
+        same((watched.code, watched.out), (plain.code, plain.out), "the program")
+        same(info(here / "t.mayfly")["note"], NOTE, "note")
+
+
 if __name__ == "__main__":
     main()

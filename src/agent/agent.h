@@ -21,7 +21,7 @@
  *	live_filter.c			may this block be a live sample?
  *	agent.c				the shared state
  *	dlsym.c image.c slots.c		functions, loaded libraries and their slots
- *	own_malloc.c nested.c real.c	the functions underneath the hooks
+ *	own_malloc.c nested.c real.c	the functions underneath the hooks (own_entries.c: in the executable)
  *	sampler.c live.c		which allocations to sample; the table of live samples
  *	ranges.c			the table of the program's own mappings
  *	settings.c environment.c	the variable MAYFLY; hiding it from the program
@@ -34,7 +34,7 @@
  *	life.c				start, threads, fork
  *	exact.c sampled.c		the two modes
  *	hooks.c sandbox.c load.c	malloc and free; seccomp; the agent's constructor
- *	entries.c			the allocators' own functions
+ *	entries.c redirect.c		the allocators' own functions; leading the executable's to ours
  *	bypass.c			code that would pass the hooks by
  *	linked.c			in static programs, instead of dlsym.c and bypass.c
  *	events/ ocaml/			events and pools; OCaml's heaps

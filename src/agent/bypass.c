@@ -8,8 +8,9 @@
  *	dlsym(handle, "free")	gives the hook where it would give the function underneath it
  *	mallocx, tc_new, ...	of the program's allocator: the slots of all libraries, and what dlsym
  *				gives, are led to entries.c
- *	malloc of the program	an executable that exports one is found before us: the slots of its
- *				libraries for it are led to the hooks (own_malloc.h)
+ *	malloc of the program	an executable that exports one is found before us: its functions, or
+ *				the slots of its libraries for them, are led to the hooks
+ *				(own_entries.h, own_malloc.h)
  *	dlmopen			a libc and a heap of its own: remarked
  *
  * Without mayfly all of these are the function underneath the hook, so the program gets what it
@@ -41,6 +42,7 @@
 #include "agent/entries.h"
 #include "agent/hooks.h"
 #include "agent/image.h"
+#include "agent/own_entries.h"
 #include "agent/own_malloc.h"
 #include "agent/real.h"
 #include "agent/slots.h"
@@ -54,6 +56,7 @@ HIDDEN void *bypass_dlsym_first(void *handle, const char *name, const void *cons
 
 static bool entries;	     /* the allocator has functions of its own */
 static bool own;	     /* the program has its own malloc, and its libraries call it */
+static bool redirected;	     /* its functions lead to the hooks */
 static _Atomic bool deep;    /* a library was opened with RTLD_DEEPBIND */
 static __thread bool opened; /* by this thread, and not looked at since */
 void (*bypass_opened)(void);
@@ -306,6 +309,17 @@ static int look_for_new(struct dl_phdr_info *info, size_t size, void *unused)
 	return 1;
 }
 
+/* The first in the loader's list is the executable. */
+static int look_for_prefixed(struct dl_phdr_info *info, size_t size, void *unused)
+{
+	struct image o;
+
+	(void)size, (void)unused;
+	if (slots_image(info, &o) && !image_imports(&o, "mayfly_agent_allocator"))
+		own_entries_redirect(&o, false);
+	return 1;
+}
+
 static int look_for_import(struct dl_phdr_info *info, size_t size, void *name)
 {
 	struct image o;
@@ -373,22 +387,38 @@ static bool reports_blocks(walk *walk_libraries)
 	return walk_libraries && walk_libraries(look_for_import, "mayfly_agent_allocator");
 }
 
+/* The executable's functions lead to the hooks, or the slots that lead to them are to. False: neither. */
+static bool take_own_malloc(const void *other)
+{
+	if (!other)
+		return false;
+	own = libraries_walk() && own_malloc();
+	if (own) {
+		real_resolve();
+		redirected = own_entries_redirect(own_malloc(), true);
+	}
+	if (redirected)
+		real_take_own();
+	else
+		remark_own_malloc(other);
+	return own;
+}
+
 bool bypass_start(void)
 {
 	walk *walk_libraries = libraries_walk();
 	const void *other = NULL;
 
-	if (!hooks_are_called(&other) && !reports_blocks(walk_libraries)) {
-		own = other && walk_libraries && own_malloc();
-		if (other)
-			remark_own_malloc(other);
-		if (!own) {
-			leave_realloc_alone();
-			return false;
-		}
+	if (!hooks_are_called(&other) && !reports_blocks(walk_libraries) &&
+	    !take_own_malloc(other)) {
+		leave_realloc_alone();
+		return false;
 	}
+	if (!own && walk_libraries)
+		walk_libraries(look_for_prefixed, NULL);
 	real_resolve();
-	if (walk_libraries)
+	own &= !redirected;
+	if (walk_libraries && !redirected)
 		walk_libraries(look_for_new, NULL);
 	entries = entries_find_all();
 	if (entries || own) {

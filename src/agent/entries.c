@@ -20,8 +20,38 @@
 #include "agent/slots.h"
 #include "agent/spool.h"
 
+/* jemalloc's functions beside malloc's, and all of them where they have a prefix. */
+#define PREFIXED_ALLOCATING(X, p)                                                                  \
+	X(p##malloc, a)                                                                            \
+	X(p##calloc, a *b)                                                                         \
+	X(p##memalign, b)                                                                          \
+	X(p##aligned_alloc, b)                                                                     \
+	X(p##valloc, a)                                                                            \
+	X(p##pvalloc, a)                                                                           \
+	X(p##mallocx, a)
+#define PREFIXED_FREEING(X, p)                                                                     \
+	X(p##free)                                                                                 \
+	X(p##dallocx)                                                                              \
+	X(p##sdallocx)
+#define PREFIXED_RESIZING(X, p)                                                                    \
+	X(p##realloc, a, b)                                                                        \
+	X(p##rallocx, a, b)
+
+/* operator new of the executable. X(name, block): which of malloc's family has such a block. */
+#define NEW(X)                                                                                     \
+	X(_Znwm, real.malloc(a ? a : 1))                                                           \
+	X(_Znam, real.malloc(a ? a : 1))                                                           \
+	X(_ZnwmRKSt9nothrow_t, real.malloc(a ? a : 1))                                             \
+	X(_ZnamRKSt9nothrow_t, real.malloc(a ? a : 1))                                             \
+	X(_ZnwmSt11align_val_t, real.memalign(b, a ? a : 1))                                       \
+	X(_ZnamSt11align_val_t, real.memalign(b, a ? a : 1))                                       \
+	X(_ZnwmSt11align_val_tRKSt9nothrow_t, real.memalign(b, a ? a : 1))                         \
+	X(_ZnamSt11align_val_tRKSt9nothrow_t, real.memalign(b, a ? a : 1))
+
 /* X(name, bytes): returns a block of this size. */
 #define ALLOCATING(X)                                                                              \
+	PREFIXED_ALLOCATING(X, je_)                                                                \
+	PREFIXED_ALLOCATING(X, _rjem_)                                                             \
 	X(mallocx, a)                                                                              \
 	X(tc_malloc, a)                                                                            \
 	X(tc_malloc_skip_new_handler, a)                                                           \
@@ -79,6 +109,20 @@
 
 /* X(name): frees the block a. */
 #define FREEING(X)                                                                                 \
+	X(_ZdlPv)                                                                                  \
+	X(_ZdaPv)                                                                                  \
+	X(_ZdlPvm)                                                                                 \
+	X(_ZdaPvm)                                                                                 \
+	X(_ZdlPvRKSt9nothrow_t)                                                                    \
+	X(_ZdaPvRKSt9nothrow_t)                                                                    \
+	X(_ZdlPvSt11align_val_t)                                                                   \
+	X(_ZdaPvSt11align_val_t)                                                                   \
+	X(_ZdlPvmSt11align_val_t)                                                                  \
+	X(_ZdaPvmSt11align_val_t)                                                                  \
+	X(_ZdlPvSt11align_val_tRKSt9nothrow_t)                                                     \
+	X(_ZdaPvSt11align_val_tRKSt9nothrow_t)                                                     \
+	PREFIXED_FREEING(X, je_)                                                                   \
+	PREFIXED_FREEING(X, _rjem_)                                                                \
 	X(dallocx)                                                                                 \
 	X(sdallocx)                                                                                \
 	X(tc_free)                                                                                 \
@@ -104,6 +148,8 @@
 
 /* X(name, block, bytes): as realloc. */
 #define RESIZING(X)                                                                                \
+	PREFIXED_RESIZING(X, je_)                                                                  \
+	PREFIXED_RESIZING(X, _rjem_)                                                               \
 	X(rallocx, a, b)                                                                           \
 	X(tc_realloc, a, b)                                                                        \
 	X(mi_realloc, a, b)                                                                        \
@@ -130,6 +176,10 @@
 /* X(name): the others, each with a form of its own. */
 #define OTHERS(X)                                                                                  \
 	X(xallocx)                                                                                 \
+	X(je_xallocx)                                                                              \
+	X(_rjem_xallocx)                                                                           \
+	X(je_posix_memalign)                                                                       \
+	X(_rjem_posix_memalign)                                                                    \
 	X(mi_expand)                                                                               \
 	X(tc_posix_memalign)                                                                       \
 	X(mi_posix_memalign)                                                                       \
@@ -137,7 +187,7 @@
 
 enum number {
 #define NUMBER(name, ...) ENTRY_##name,
-	ALLOCATING(NUMBER) FREEING(NUMBER) RESIZING(NUMBER) OTHERS(NUMBER) ENTRIES
+	NEW(NUMBER) ALLOCATING(NUMBER) FREEING(NUMBER) RESIZING(NUMBER) OTHERS(NUMBER) ENTRIES
 };
 
 static struct entry entries[ENTRIES];
@@ -146,6 +196,23 @@ typedef size_t word(size_t a, size_t b, size_t c, size_t d, size_t e);
 
 #define PARAMETERS	 size_t a, size_t b, size_t c, size_t d, size_t e
 #define UNDERNEATH(name) ((word *)entries[ENTRY_##name].underneath)(a, b, c, d, e)
+
+/* The executable's functions, of which one may call another one that is led here, too. */
+static bool nested;
+
+/* The function underneath, which may free the block. */
+#define CALL(name, block)                                                                          \
+	({                                                                                         \
+		struct nested_outer outer_;                                                        \
+		size_t result_;                                                                    \
+                                                                                                   \
+		if (UNLIKELY(nested))                                                              \
+			outer_ = nested_enter((void *)(block));                                    \
+		result_ = UNDERNEATH(name);                                                        \
+		if (UNLIKELY(nested))                                                              \
+			nested_leave(outer_);                                                      \
+		result_;                                                                           \
+	})
 
 /* ---- records ---- */
 
@@ -160,11 +227,25 @@ static INLINE void record_resized(void *block, size_t size, const struct walk_st
 
 /* ---- in the place of the allocator's ---- */
 
+/* Where malloc fails, the function underneath decides: new handler, exception or NULL. */
+#define NEWS(name, its_block)                                                                      \
+	static size_t entry_##name(PARAMETERS)                                                     \
+	{                                                                                          \
+		WALK_CALLER(at);                                                                   \
+		void *block = its_block;                                                           \
+                                                                                                   \
+		if (UNLIKELY(!block))                                                              \
+			return UNDERNEATH(name);                                                   \
+		blocks_allocated(block, a, &at);                                                   \
+		return (size_t)block;                                                              \
+	}
+NEW(NEWS)
+
 #define ALLOCATES(name, bytes)                                                                     \
 	static size_t entry_##name(PARAMETERS)                                                     \
 	{                                                                                          \
 		WALK_CALLER(at);                                                                   \
-		void *block = (void *)UNDERNEATH(name);                                            \
+		void *block = (void *)CALL(name, NULL);                                            \
                                                                                                    \
 		if (block)                                                                         \
 			blocks_allocated(block, bytes, &at);                                       \
@@ -176,7 +257,7 @@ ALLOCATING(ALLOCATES)
 	static size_t entry_##name(PARAMETERS)                                                     \
 	{                                                                                          \
 		blocks_freed((void *)a);                                                           \
-		return UNDERNEATH(name);                                                           \
+		return CALL(name, a);                                                              \
 	}
 FREEING(FREES)
 
@@ -188,22 +269,26 @@ FREEING(FREES)
 		size_t result;                                                                     \
                                                                                                    \
 		blocks_resize_begin(&resize, (void *)(block));                                     \
-		result = UNDERNEATH(name);                                                         \
+		result = CALL(name, block);                                                        \
 		blocks_resize_end(&resize, (void *)result, bytes, &at);                            \
 		return result;                                                                     \
 	}
 RESIZING(RESIZES)
 
 /* The size that the block has now; less than asked for: it could not grow. */
-static size_t entry_xallocx(PARAMETERS)
-{
-	WALK_CALLER(at);
-	size_t size = UNDERNEATH(xallocx);
-
-	if (size >= b)
-		record_resized((void *)a, b, &at);
-	return size;
-}
+#define EXTENDS(name)                                                                              \
+	static size_t entry_##name(PARAMETERS)                                                     \
+	{                                                                                          \
+		WALK_CALLER(at);                                                                   \
+		size_t size = CALL(name, NULL);                                                    \
+                                                                                                   \
+		if (size >= b)                                                                     \
+			record_resized((void *)a, b, &at);                                         \
+		return size;                                                                       \
+	}
+EXTENDS(xallocx)
+EXTENDS(je_xallocx)
+EXTENDS(_rjem_xallocx)
 
 static size_t entry_mi_expand(PARAMETERS)
 {
@@ -219,12 +304,14 @@ static size_t entry_mi_expand(PARAMETERS)
 	static size_t entry_##name(PARAMETERS)                                                     \
 	{                                                                                          \
 		WALK_CALLER(at);                                                                   \
-		size_t result = UNDERNEATH(name);                                                  \
+		size_t result = CALL(name, NULL);                                                  \
                                                                                                    \
 		if (!(int)result)                                                                  \
 			blocks_allocated(*(void **)a, c, &at);                                     \
 		return result;                                                                     \
 	}
+ALIGNS(je_posix_memalign)
+ALIGNS(_rjem_posix_memalign)
 ALIGNS(tc_posix_memalign)
 ALIGNS(mi_posix_memalign)
 
@@ -241,16 +328,36 @@ static size_t entry_mi_heap_destroy(PARAMETERS)
 
 static struct entry entries[ENTRIES] = {
 #define ROW(name, ...) {#name, (void *)entry_##name, NULL},
-    ALLOCATING(ROW) FREEING(ROW) RESIZING(ROW) OTHERS(ROW)};
+    NEW(ROW) ALLOCATING(ROW) FREEING(ROW) RESIZING(ROW) OTHERS(ROW)};
+
+const char *entries_name(size_t i)
+{
+	return i < ENTRIES ? entries[i].name : NULL;
+}
+
+void *entries_function(size_t i)
+{
+	return entries[i].function;
+}
+
+void entries_redirected(size_t i, void *underneath)
+{
+	entries[i].underneath = underneath;
+	nested = true;
+}
 
 bool entries_find_all(void)
 {
 	struct image image;
 	bool any = false;
 
+	if (nested)
+		return false;
 	if (!slots_image_at((void *)nested_own.malloc, &image))
 		return false;
 	for (size_t i = 0; i < ENTRIES; i++) {
+		if (entries[i].name[0] == '_')
+			continue; /* a library's operators: new.c */
 		entries[i].underneath = image_find(&image, entries[i].name);
 		any |= entries[i].underneath != NULL;
 	}
@@ -259,7 +366,7 @@ bool entries_find_all(void)
 
 const struct entry *entries_find(const char *name)
 {
-	if (!strchr("mrxdst", name[0]))
+	if (!strchr("mrxdstj_", name[0]))
 		return NULL;
 	for (size_t i = 0; i < ENTRIES; i++)
 		if (entries[i].underneath && !strcmp(entries[i].name, name))

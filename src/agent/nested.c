@@ -2,9 +2,6 @@
 /* Guards against counting inner calls: see nested.h. */
 #include "agent/nested.h"
 
-/* Out of reach; but not what any other part of the agent puts into a countdown. */
-#define LEFT_GUARDED (1ull << 60)
-
 /* The loader binds those that exist: each is in one allocator's object. */
 extern void *__libc_malloc(size_t) __attribute__((weak));
 extern int mallctl(const char *, void *, size_t *, void *, size_t) __attribute__((weak));
@@ -15,38 +12,13 @@ extern __typeof(_dl_find_object) _dl_find_object __attribute__((weak));
 
 struct real nested_own;
 
-struct outer {
-	uint64_t left;
-	void *inside;
-};
-
-static INLINE struct outer enter(void *block)
-{
-	struct outer outer = {self.sampler.left, self.inside};
-
-	self.sampler.left = LEFT_GUARDED;
-	self.inside = block;
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	return outer;
-}
-
-/* A new countdown may have begun meanwhile (the thread's first event, the agent went off); inner
- * calls have only taken a little from ours. */
-static INLINE void leave(struct outer outer)
-{
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	self.inside = outer.inside;
-	if (self.sampler.left <= LEFT_GUARDED && self.sampler.left > LEFT_GUARDED / 2)
-		self.sampler.left = outer.left;
-}
-
 #define GUARD(name, parameters, arguments)                                                         \
 	static void *guard_##name parameters                                                       \
 	{                                                                                          \
-		struct outer outer = enter(NULL);                                                  \
+		struct nested_outer outer = nested_enter(NULL);                                    \
 		void *block = nested_own.name arguments;                                           \
                                                                                                    \
-		leave(outer);                                                                      \
+		nested_leave(outer);                                                               \
 		return block;                                                                      \
 	}
 GUARD(calloc, (size_t count, size_t size), (count, size))
@@ -57,19 +29,19 @@ GUARD(pvalloc, (size_t size), (size))
 
 static int guard_posix_memalign(void **out, size_t alignment, size_t size)
 {
-	struct outer outer = enter(NULL);
+	struct nested_outer outer = nested_enter(NULL);
 	int result = nested_own.posix_memalign(out, alignment, size);
 
-	leave(outer);
+	nested_leave(outer);
 	return result;
 }
 
 static void *guard_realloc(void *block, size_t size)
 {
-	struct outer outer = enter(block);
+	struct nested_outer outer = nested_enter(block);
 	void *result = nested_own.realloc(block, size);
 
-	leave(outer);
+	nested_leave(outer);
 	return result;
 }
 

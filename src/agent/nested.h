@@ -13,7 +13,37 @@
 #ifndef MAYFLY_NESTED_H
 #define MAYFLY_NESTED_H
 
+#include "agent/agent.h"
 #include "agent/real.h"
+
+/* Out of reach; but not what any other part of the agent puts into a countdown. */
+#define NESTED_LEFT (1ull << 60)
+
+struct nested_outer {
+	uint64_t left;
+	void *inside;
+};
+
+/* Until nested_leave(), what this thread allocates does not count, and neither does its free of `block`. */
+static INLINE struct nested_outer nested_enter(void *block)
+{
+	struct nested_outer outer = {self.sampler.left, self.inside};
+
+	self.sampler.left = NESTED_LEFT;
+	self.inside = block;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	return outer;
+}
+
+/* A new countdown may have begun meanwhile (the thread's first event, the agent went off); inner
+ * calls have only taken a little from ours. */
+static INLINE void nested_leave(struct nested_outer outer)
+{
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	self.inside = outer.inside;
+	if (self.sampler.left <= NESTED_LEFT && self.sampler.left > NESTED_LEFT / 2)
+		self.sampler.left = outer.left;
+}
 
 /* The allocator's own functions. */
 HIDDEN extern struct real nested_own;

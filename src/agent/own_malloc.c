@@ -8,6 +8,7 @@
 
 #include "agent/agent.h"
 #include "agent/real.h"
+#include "agent/redirect.h"
 #include "agent/slots.h"
 
 static struct image program;
@@ -43,7 +44,9 @@ const struct image *own_malloc(void)
 
 void *own_malloc_function(const char *name)
 {
-	return own_malloc() ? image_find(&program, name) : NULL;
+	void *function = own_malloc() ? image_find(&program, name) : NULL;
+
+	return function ? redirect_underneath(function) : NULL;
 }
 
 void *own_malloc_next(const char *name, const void *caller)

@@ -86,15 +86,26 @@ static off_t none_lseek(int fd, off_t offset, int whence)
 	found.name = otherwise;                                                                    \
 	REAL_LOOK_UP(found.name, name)
 
-/* One of the allocator's. */
-#define RESOLVE_ITS(name, otherwise)                                                               \
-	RESOLVE(name, otherwise);                                                                  \
+/* The executable's, if it has a malloc. */
+#define TAKE_OWN(name)                                                                             \
 	if (own_malloc_function && (function = own_malloc_function(#name)))                        \
 		memcpy(&found.name, &function, sizeof(function));
+#define TAKE_ALL(X)                                                                                \
+	X(malloc)                                                                                  \
+	X(free)                                                                                    \
+	X(calloc)                                                                                  \
+	X(realloc)                                                                                 \
+	X(memalign)                                                                                \
+	X(aligned_alloc)                                                                           \
+	X(posix_memalign)                                                                          \
+	X(valloc)                                                                                  \
+	X(pvalloc)                                                                                 \
+	X(malloc_usable_size)
 
 void real_resolve(void)
 {
 	static _Atomic uint32_t resolving;
+
 	struct real found = real;
 	void *function;
 
@@ -108,20 +119,31 @@ void real_resolve(void)
 		real.realloc = __libc_realloc;
 		real.memalign = __libc_memalign;
 	}
-	RESOLVE_ITS(malloc, real.malloc);
-	RESOLVE_ITS(free, real.free);
-	RESOLVE_ITS(calloc, real.calloc);
-	RESOLVE_ITS(realloc, real.realloc);
-	RESOLVE_ITS(memalign, none_memalign);
-	RESOLVE_ITS(aligned_alloc, none_memalign);
-	RESOLVE_ITS(posix_memalign, none_posix_memalign);
-	RESOLVE_ITS(valloc, none_valloc);
-	RESOLVE_ITS(pvalloc, none_valloc);
-	RESOLVE_ITS(malloc_usable_size, none_malloc_usable_size);
+	RESOLVE(malloc, real.malloc);
+	RESOLVE(free, real.free);
+	RESOLVE(calloc, real.calloc);
+	RESOLVE(realloc, real.realloc);
+	RESOLVE(memalign, none_memalign);
+	RESOLVE(aligned_alloc, none_memalign);
+	RESOLVE(posix_memalign, none_posix_memalign);
+	RESOLVE(valloc, none_valloc);
+	RESOLVE(pvalloc, none_valloc);
+	RESOLVE(malloc_usable_size, none_malloc_usable_size);
 	RESOLVE(dlclose, none_dlclose);
 	RESOLVE(prctl, none_prctl);
 	RESOLVE(lseek, none_lseek);
+	TAKE_ALL(TAKE_OWN)
 	nested_guard(&found);
 	real = found;
 	errno = error;
+}
+
+void real_take_own(void)
+{
+	struct real found = nested_own;
+	void *function;
+
+	TAKE_ALL(TAKE_OWN)
+	nested_guard(&found);
+	real = found;
 }

@@ -47,6 +47,9 @@ HIDDEN extern struct real real;
 /* Looks all of them up, unless that has been done. */
 void real_resolve(void);
 
+/* The executable's functions have come to lead to the hooks (own_entries.c): others do what they did. */
+void real_take_own(void);
+
 /* False: too early to start, as libc does not know the program's code yet. Only in static programs,
  * which allocate that early. */
 HIDDEN extern _Atomic bool real_ready;

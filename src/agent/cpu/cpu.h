@@ -134,6 +134,10 @@
  *	CPU_JUMP_BYTES, cpu_put_jump(code, to)
  *				a jump to any address, which changes no register that a function's
  *				arguments are in
+ *	CPU_NEAR_MOST, CPU_NEAR_JUMP_BYTES, CPU_MOVED_BYTES, cpu_move_entry(to, entry, size)
+ *				only where functions of the executable can be led to ours: what its first
+ *				instructions do, at another place that is no farther than CPU_NEAR_MOST;
+ *				cpu_put_near_jump(code, to) can then take their place
  *	cpu_code_unit, CPU_CODE_LOOP
  *				an integer as long as an instruction that jumps to itself, and that
  *				instruction; a store of one to code changes it as a whole for others
@@ -157,6 +161,7 @@
 
 #if defined(__x86_64__)
 #include "agent/cpu/cpu_x86_64.h"
+#include "agent/cpu/entry_x86_64.h"
 #elif defined(__aarch64__)
 #include "agent/cpu/cpu_aarch64.h"
 #else
