@@ -11,6 +11,8 @@
 #include "query/estimate.h"
 #include "query/peak.h"
 #include "query/query_two.h"
+#include "query/row_key.h"
+#include "query/series.h"
 #include "trace/read/sums.h"
 
 #include <math.h>
@@ -1330,6 +1332,73 @@ static void test_series(void)
 	}
 }
 
+static double live_at(const struct mayfly_series *s, size_t row, size_t point)
+{
+	return s->live_bytes[row * s->points + point];
+}
+
+static double all_live_at(const struct mayfly_series *s, size_t point)
+{
+	double sum = 0;
+
+	for (size_t row = 0; row < s->rows; row++)
+		sum += live_at(s, row, point);
+	return sum;
+}
+
+/* Rows by their largest value have the values that they have among all rows, and others the rest. */
+static void check_largest(const struct mayfly_trace *trace, struct mayfly_query q, uint64_t seed)
+{
+	struct mayfly_series *all, *largest;
+	size_t points = 1 + below(40), *in_all;
+	bool whole = q.from_ns == 0 && q.to_ns == INT64_MAX;
+
+	q.metric = MAYFLY_PEAK;
+	CHECK(series_run_largest(trace, &q, NULL, points, 1 + below(6), &largest) == 0);
+	q.metric = MAYFLY_ALLOCATED;
+	CHECK(mayfly_series_run(trace, &q, points, SIZE_MAX, &all) == 0);
+	in_all = rows_pair(largest->row, largest->rows - 1, all->row, all->rows - 1, q.by);
+	for (size_t i = 0; i < points; i++) {
+		for (size_t row = 0; row + 1 < largest->rows; row++) {
+			/* What nobody allocated in the window is in none of the other rows. */
+			if (in_all[row] == SIZE_MAX && !whole)
+				continue;
+			CHECK(in_all[row] != SIZE_MAX, "seed %llu", (unsigned long long)seed);
+			CHECK(close_to(live_at(largest, row, i), live_at(all, in_all[row], i)),
+			      "seed %llu row %zu: %g, not %g", (unsigned long long)seed, row,
+			      live_at(largest, row, i), live_at(all, in_all[row], i));
+			CHECK(close_to(largest->allocated_bytes[row * points + i],
+				       all->allocated_bytes[in_all[row] * points + i]));
+		}
+		if (q.sort == MAYFLY_SORT_SELF)
+			CHECK(close_to(all_live_at(largest, i), all_live_at(all, i)),
+			      "seed %llu: %g, not %g", (unsigned long long)seed,
+			      all_live_at(largest, i), all_live_at(all, i));
+	}
+	free(in_all);
+	mayfly_series_free(all);
+	mayfly_series_free(largest);
+}
+
+static void test_series_by_largest(void)
+{
+	for (uint64_t seed = 1; seed <= 80; seed++) {
+		struct source source = random_source(seed);
+		struct opened o = open_source(&source, 0, 60);
+		const struct mayfly_info *info = mayfly_trace_info(o.trace);
+
+		for (int i = 0; i < 6; i++) {
+			struct mayfly_query q = random_query(info);
+
+			q.by = (enum mayfly_by)below(4);
+			if (q.from_ns < q.to_ns && !info->inherited)
+				check_largest(o.trace, q, seed);
+		}
+		close_opened(&o);
+		free_source(&source);
+	}
+}
+
 static void test_series_of_snapshots(void)
 {
 	for (uint64_t seed = 1; seed <= 80; seed++) {
@@ -1695,6 +1764,7 @@ int main(void)
 	RUN(test_chosen_sums);
 	RUN(test_snapshots);
 	RUN(test_series);
+	RUN(test_series_by_largest);
 	RUN(test_series_of_snapshots);
 	RUN(test_matchers_asked_once);
 	RUN(test_summary);

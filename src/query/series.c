@@ -7,11 +7,14 @@
  * it; in the end changes are summed from moment to moment. Memory does not depend on the number of
  * events.
  *
- * series_run_largest() chooses rows by a pass of its own before: it keeps, of each candidate, what is
- * live now and the largest that it was at a moment.
+ * series_run_largest() chooses rows after the pass: it keeps, of each candidate, what is live now, the
+ * largest that it was at a moment, and a list of what changed before each moment, from which the rows are
+ * filled. A second pass is made where that list would be too long, and for totals: a block counts for
+ * several candidates there.
  */
 #include "query/series.h"
 
+#include "base/array.h"
 #include "base/search.h"
 #include "query/query.h"
 #include "query/row_key.h"
@@ -21,12 +24,24 @@
 
 #define MOST_NUMBERS	(1u << 24) /* limit of rows times points */
 #define MOST_CANDIDATES (1u << 16)
+#define MOST_LISTED	(1u << 19) /* 28 MiB of changes */
 
 /* A candidate in the pass that chooses rows. */
 struct running {
 	double live, most;
 	int64_t count;
 	size_t at; /* the first moment that shows `live` */
+};
+
+struct change {
+	double bytes, blocks;
+	int64_t count;
+};
+
+/* What changed of a candidate between a moment and the one before it. */
+struct listed_change {
+	uint32_t candidate, point;
+	struct change live, allocated;
 };
 
 struct series_run {
@@ -40,15 +55,21 @@ struct series_run {
 	size_t at;			       /* first moment at or after the current event */
 	bool fates;			       /* query_asks_fate() */
 	struct running *running;	       /* of candidates, while rows are chosen; then NULL */
-	const uint32_t *chosen; /* candidate -> row, or NONE: all others'; NULL: all are rows */
+	const uint32_t *chosen;	    /* candidate -> row, or NONE: all others'; NULL: all are rows */
+	struct listed_change *list; /* NULL: there is none, or not any more */
+	size_t listed, list_room;
+	uint32_t *
+	    newest; /* candidate -> 1 + the index of its newest change in the list; NULL: no list */
 };
 
 /* ---- changes ---- */
 
-struct change {
-	double bytes, blocks;
-	int64_t count;
-};
+static void add_change(struct change *to, const struct change *c)
+{
+	to->bytes += c->bytes;
+	to->blocks += c->blocks;
+	to->count += c->count;
+}
 
 static struct change change_of(const struct series_run *r, const struct cursor_block *b, int sign)
 {
@@ -80,16 +101,76 @@ static void run_on(struct running *x, const struct change *c, size_t point)
 		x->live = 0; /* drops rounding errors */
 }
 
-static void change_row(struct series_run *r, size_t i, const struct change *c, bool allocated)
+static void change_live(struct series_run *r, size_t i, const struct change *c)
 {
 	r->live_bytes[i] += c->bytes;
 	r->live_blocks[i] += c->blocks;
 	r->live_count[i] += c->count;
-	if (!allocated)
-		return;
+}
+
+static void change_allocated(struct series_run *r, size_t i, const struct change *c)
+{
 	r->allocated_bytes[i] += c->bytes;
 	r->allocated_blocks[i] += c->blocks;
 	r->allocated_count[i] += c->count;
+}
+
+static void change_row(struct series_run *r, size_t i, const struct change *c, bool allocated)
+{
+	change_live(r, i, c);
+	if (allocated)
+		change_allocated(r, i, c);
+}
+
+/* ---- the list of changes ---- */
+
+static void drop_list(struct series_run *r)
+{
+	free(r->list);
+	r->list = NULL;
+	r->newest = NULL;
+}
+
+/* The change of a candidate before this moment; NULL: the list has ended. */
+static struct listed_change *listed_at(struct series_run *r, uint32_t candidate, uint32_t point)
+{
+	uint32_t *newest = &r->newest[candidate];
+
+	if (*newest && r->list[*newest - 1].point == point)
+		return &r->list[*newest - 1];
+	if (r->listed == MOST_LISTED ||
+	    !array_reserve(&r->list, &r->list_room, r->listed, sizeof(*r->list))) {
+		drop_list(r);
+		return NULL;
+	}
+	r->list[r->listed] = (struct listed_change){candidate, point, {0}, {0}};
+	*newest = (uint32_t)++r->listed;
+	return &r->list[*newest - 1];
+}
+
+static void list_change(struct series_run *r, uint32_t candidate, size_t point,
+			const struct change *c, bool allocated)
+{
+	struct listed_change *l = r->newest ? listed_at(r, candidate, (uint32_t)point) : NULL;
+
+	if (!l)
+		return;
+	add_change(&l->live, c);
+	if (allocated)
+		add_change(&l->allocated, c);
+}
+
+/* As a pass over the events would. */
+static void take_list(struct series_run *r)
+{
+	for (size_t i = 0; i < r->listed; i++) {
+		const struct listed_change *l = &r->list[i];
+		uint32_t row = r->chosen[l->candidate];
+		size_t at = (row == NONE ? r->a->rows - 1 : row) * r->points + l->point;
+
+		change_live(r, at, &l->live);
+		change_allocated(r, at, &l->allocated);
+	}
 }
 
 /* Changes what is live from a moment on; allocated: also what was allocated. */
@@ -106,6 +187,7 @@ static void change(struct series_run *r, uint32_t slot, size_t point, struct cha
 
 		if (r->running) {
 			run_on(&r->running[row], &c, point);
+			list_change(r, row, point, &c, allocated);
 			continue;
 		}
 		if (r->chosen)
@@ -331,7 +413,11 @@ static void fill_series(struct series_run *r)
 	a->allocated_blocks = r->allocated_blocks = answer_array(s, a, numbers, sizeof(double));
 	r->live_count = query_scratch(s, numbers, sizeof(*r->live_count));
 	r->allocated_count = query_scratch(s, numbers, sizeof(*r->allocated_count));
-	if (s->error || !take_all(r))
+	if (s->error)
+		return;
+	if (r->list)
+		take_list(r);
+	else if (!take_all(r))
 		return;
 	add_up(r, r->live_bytes, r->live_count);
 	add_up(r, r->live_blocks, r->live_count);
@@ -416,6 +502,8 @@ static size_t choose_rows(struct series_run *r, size_t rows, struct largest *lis
 	size_t candidates = r->s->shown.rows, count = 0;
 
 	r->running = query_scratch(r->s, candidates + 1, sizeof(*r->running));
+	if (r->s->query->sort != MAYFLY_SORT_TOTAL)
+		r->newest = query_scratch(r->s, candidates + 1, sizeof(*r->newest));
 	if (!r->running || !take_all(r))
 		return 0;
 	for (size_t i = 0; i < candidates; i++) {
@@ -515,6 +603,7 @@ int series_run_largest(const struct mayfly_trace *trace, const struct mayfly_que
 		s.query = query;
 		run_largest(&r, query, result, rows);
 	}
+	drop_list(&r);
 	return answer_finish(&s, r.a, series);
 }
 
