@@ -24,6 +24,8 @@ function fileOf(trace, view, width, theme) {
 	return `${name}-${view.replace(/[^a-z]+/g, "-")}-${width}-${theme}.png`;
 }
 
+/** The page lays out and draws for a new size with one of the next frames. */
+const drawn = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
 const settled = () => document.querySelector("main, [role=alert]") &&
 	!document.querySelector("[aria-busy=true], .loading, .waiting, .total:empty");
 
@@ -43,7 +45,9 @@ for (const trace of traces) {
 			await tab.setViewportSize({ width, height: 800 });
 			for (const colorScheme of themes) {
 				await tab.emulateMedia({ colorScheme });
+				await tab.evaluate(drawn);
 				await tab.waitForFunction(settled);
+				await tab.evaluate(drawn);
 				await tab.screenshot({ path: path.join(shots, fileOf(trace, view, width, colorScheme)) });
 			}
 		}

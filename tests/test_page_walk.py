@@ -4,6 +4,7 @@
 and in a large window: each ends with the answer that the terminal gives."""
 import contextlib
 import os
+import re
 
 import harness
 from harness import MAYFLY, case, cases, check, main, run, same
@@ -115,6 +116,11 @@ def churn(walk):
     rows = {first_name(row): row for row in cells(walk, "Churn by function")}
     for row in parsed("report", "--json", "--churn", served())["rows"][:3]:
         same(rows[row["function"]]["Allocated"], sizes(row), row["function"])
+    said = run([MAYFLY, "report", "--churn", "--top", "0", served()]).out.decode()
+    rates = re.findall(r"%  +\S+ \S+  +(\S+(?: \S)?)  +\S+ \S+  (\S+)", said)
+    check(rates, "no rows", said)
+    same({name: rate for rate, name in rates}, {name: row["Churn"] for name, row in rows.items()},
+         "the terminal's rows and rates")
 
 
 @walks

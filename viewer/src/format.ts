@@ -41,6 +41,11 @@ export function countText(count: number): string {
 	return withUnit(count, 1000, ["", "k", "M", "G", "T"]);
 }
 
+/** A rate is no number of things: 2.34. */
+export function rateText(rate: number): string {
+	return rate < 100 ? fixed(rate, rate < 9.995 ? 2 : 1) : countText(rate);
+}
+
 export function durationText(ns: number): string {
 	if (ns < 600e9) return withUnit(ns, 1000, ["ns", "µs", "ms", "s"]);
 	if (ns < 7200e9) return `${fixed(ns / 60e9, 0)}\u00a0min`;

@@ -10,7 +10,8 @@ const HEIGHT = 44;
 const GRIP = 6; // pixels around an end of the window
 
 interface Props {
-	curve?: Curve;
+	curve: Curve | undefined;
+	failed: boolean; // there will be no curve
 	duration: number;
 	range: Range;
 	peak: number | null;
@@ -43,6 +44,11 @@ function draw(canvas: HTMLCanvasElement, props: Props, width: number) {
 		context.fillStyle = colour("--live");
 		context.fill();
 		context.globalAlpha = 1;
+	} else if (!props.failed) {
+		context.fillStyle = colour("--dim");
+		context.textAlign = "center";
+		context.font = getComputedStyle(canvas).font;
+		context.fillText("Reading…", plot.left + plot.width / 2, HEIGHT / 2 + 4);
 	}
 	if (peak !== null) {
 		context.fillStyle = colour("--text");
@@ -65,11 +71,11 @@ export function Overview(props: Props) {
 	const drag = useRef<Drag | null>(null);
 	const [cursor, setCursor] = useState("crosshair");
 	const theme = useTheme();
-	const { duration, plot, range } = props;
+	const { curve, duration, plot, range } = props;
 	const width = plot.left + plot.width;
 	useEffect(() => {
 		if (canvas.current && plot.width) draw(canvas.current, props, width);
-	}, [props.curve, duration, range.from, range.to, plot.left, plot.width, props.peak, theme]);
+	}, [curve, props.failed, duration, range.from, range.to, plot.left, plot.width, props.peak, theme]);
 
 	const time = (event: PointerEvent) => {
 		const x = event.clientX - canvas.current!.getBoundingClientRect().left - plot.left;
@@ -96,6 +102,7 @@ export function Overview(props: Props) {
 			style={{ cursor, height: `${HEIGHT}px` }}
 			role="img"
 			aria-label="Live bytes over the whole recording, with the part that is shown"
+			aria-busy={!curve && !props.failed}
 			title="Drag to choose a part of the recording; double click shows all of it"
 			onPointerDown={(event) => {
 				const at = time(event);

@@ -156,7 +156,7 @@ function HeatMap({ answer, measure, brush, onBrush }: MapProps) {
 				onKeyDown={onKeyDown}
 				onPointerLeave={() => setHover(null)}
 				style={{ gridTemplateColumns: "auto" + // repeat(0, ...) is invalid
-					(freed ? ` repeat(${freed}, minmax(34px, 1fr))` : "") + (never ? " 10px minmax(54px, 1.2fr)" : "") + " minmax(90px, 160px)" }}
+					(freed ? ` repeat(${freed}, minmax(22px, 1fr))` : "") + (never ? " 10px minmax(32px, 1.2fr)" : "") + " minmax(66px, 160px)" }}
 			>
 				<div role="presentation" class="heat-row" aria-hidden="true">
 					<span class="heat-corner">size</span>
@@ -219,7 +219,7 @@ function HeatMap({ answer, measure, brush, onBrush }: MapProps) {
 							onPointerEnter={() => reach({ size, lifetime: end })}
 						>
 							<span class="heat-bar" style={{
-								width: `${(70 * sumOf(sizes[size]!.sum, measure)) / mostSize}%`,
+								width: `calc((100% - 62px) * ${sumOf(sizes[size]!.sum, measure) / mostSize})`,
 							}} />
 							<small>{measured(sumOf(sizes[size]!.sum, measure), measure)}</small>
 						</span>

@@ -182,6 +182,14 @@ function Apart(props: ViewProps & { value: Parts }) {
 	);
 }
 
+/** Whether the listed stacks still grew. */
+function growthText(growing: number, stacks: number, rate: number): string {
+	if (!growing) return stacks === 1 ? "This stack did not grow any more at the end." : "None of these stacks still grew at the end.";
+	const by = `still grew at the end, by ${bytesText(rate)} a second`;
+	if (stacks === 1) return `This stack ${by}.`;
+	return `${countText(growing)} of these ${plural(stacks, "stack")} ${by}${growing > 1 ? " together" : ""}.`;
+}
+
 function Listed(props: ViewProps & { value: Leaks }) {
 	const { value, state, go } = props;
 	const leaks = leaksOf(value);
@@ -195,10 +203,7 @@ function Listed(props: ViewProps & { value: Leaks }) {
 				<h2>Never freed</h2>
 				<p class="dim about">
 					{`${estimateText(value.total)}, without what is suppressed.`}
-					{value.over_time && (growing.length
-						? ` ${countText(growing.length)} of these ${plural(leaks.length, "stack")} still grew at the end, by ${
-							bytesText(rate)} a second${growing.length > 1 ? " together" : ""}.`
-						: leaks.length > 0 && " None of these stacks still grew at the end.")}
+					{value.over_time && leaks.length > 0 && ` ${growthText(growing.length, leaks.length, rate)}`}
 					{value.python_end_ns !== undefined && ` Python: what its interpreter freed after it began to end (${
 						durationText(value.python_end_ns)}) counts as never freed.`}
 				</p>

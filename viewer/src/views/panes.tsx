@@ -4,7 +4,7 @@
 import type { ComponentChildren, ComponentType } from "preact";
 import { requestText } from "../engine/engine.ts";
 import type { Estimate, Figure } from "../engine/engine.ts";
-import { bytesOf, bytesText, countText, durationText, estimateText, percentText, plural, threadNumber } from "../format.ts";
+import { bytesOf, bytesText, countText, durationText, estimateText, percentText, plural, rateText, threadNumber } from "../format.ts";
 import { useAnswer } from "../shell/answer.ts";
 import { exactly } from "../shell/patterns.ts";
 import { questionParameters } from "../state.ts";
@@ -246,7 +246,8 @@ export function ChurnPane(props: ViewProps) {
 				<Section title="Churn" about={`${estimateText(value.total)} allocated, ${bytesText(
 					value.mean_live_bytes)} of it live on average. Churn: bytes allocated for each byte that is
 					live on average. High values show where reuse of memory saves the most.`}>
-					<SmallTable caption="Churn by function" rows={value.rows} none="Nothing is allocated"
+					<SmallTable caption="Churn by function" rows={value.rows.filter((row) => bytesOf(row.self) > 0)}
+						none="Nothing is allocated"
 						dim={(row) => isNoise(row.self)}
 						onChoose={(row) => row.function && props.go({ view: "table",
 							question: { metric: "allocated", focus: [exactly(row.function)] } })}
@@ -254,7 +255,7 @@ export function ChurnPane(props: ViewProps) {
 							number<ChurnRow>("Allocated", "figure", (row) => <Bytes of={row.self} />,
 								{ share: (row) => bytesOf(row.self) / (bytesOf(value.total) || 1) }),
 							number<ChurnRow>("Mean live", 10, (row) => bytesText(row.mean_live_bytes)),
-							number<ChurnRow>("Churn", 9, (row) => (row.churn === null ? "" : countText(row.churn))),
+							number<ChurnRow>("Churn", 9, (row) => (row.churn === null ? "–" : rateText(row.churn))),
 							number<ChurnRow>("Lifetime", 10, (row) => row.mean_lifetime_ns === null ? "" :
 								durationText(row.mean_lifetime_ns), { hint: "of a byte, on average" }),
 							{ title: "Function", cell: (row) => <Name of={rowName(row, "function")} /> },

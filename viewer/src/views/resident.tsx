@@ -2,7 +2,8 @@
 // What resident memory consists of, and what the allocator says of its blocks.
 import type { Estimate } from "../engine/engine.ts";
 import { bytesText, durationText, percentText } from "../format.ts";
-import { SmallTable } from "./cells.tsx";
+import { Name, SmallTable } from "./cells.tsx";
+import type { RowName } from "./row.ts";
 
 interface ResidentRow {
 	kind: string;
@@ -72,10 +73,13 @@ export function ResidentBar(props: { moment: Moment; whole: number }) {
 	);
 }
 
-function rowText(row: ResidentRow): string {
+/** A path begins with its file: a cell that is cut still tells it from others. */
+function residentName(row: ResidentRow): RowName {
 	const kind = kinds[row.kind] ?? row.kind;
 	const who = row.several ? "mapped by several" : (row.function ?? row.name);
-	return who ? `${kind}: ${who}` : kind;
+	const [, folder, file] = /^(\/.*)\/([^/]+)$/.exec(who ?? "") ?? [];
+	if (!who) return { name: kind };
+	return file ? { name: `${kind}: ${file}`, detail: folder!, full: `${kind}: ${who}` } : { name: `${kind}: ${who}` };
 }
 
 function momentTitle(moment: Moment): string {
@@ -97,7 +101,7 @@ export function Resident(props: { rss: Rss }) {
 							share: (row) => Math.max(0, row.resident / (moment.rss || 1)) },
 						{ title: "%", number: true, width: 7, cell: (row) =>
 							row.resident >= 0 ? percentText(row.resident, moment.rss) : "" },
-						{ title: "Pages of", cell: (row) => rowText(row) },
+						{ title: "Pages of", cell: (row) => <Name of={residentName(row)} /> },
 					]} />
 					<SmallTable caption={`Blocks ${momentTitle(moment)}`} none="The allocator reported nothing"
 						rows={figures.filter(([key]) => moment.blocks[key] != null)} columns={[

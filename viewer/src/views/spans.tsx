@@ -86,17 +86,19 @@ function quantile(span: Span, value: number) {
 	return <span class="dim" title="Too few samples in a span to say what single ones allocate">–</span>;
 }
 
-function blockColumns(): Column<Span>[] {
+/** Where no quantile is known, their columns go first when there is little room. */
+function blockColumns(spans: Span[]): Column<Span>[] {
+	const said = spans.some(singleSpansSay);
 	return [
-		{ title: "Allocated", number: true, width: "figure", minor: true,
+		{ title: "Allocated", number: true, width: "figure", minor: said,
 			cell: (row) => row.allocated && <Bytes of={row.allocated} /> },
 		{ title: "Each", number: true, width: 10, needed: true, hint: "bytes that one span allocates, on average",
 			cell: (row) => row.each && bytesText(row.each.mean) },
-		{ title: "Each: median", number: true, width: 12, hint: "half of the spans allocate less",
+		{ title: "Each: median", number: true, width: 12, minor: !said, hint: "half of the spans allocate less",
 			cell: (row) => row.each && quantile(row, row.each.p50) },
-		{ title: "Each: 99 %", number: true, width: 11, hint: "99 of 100 spans allocate less",
+		{ title: "Each: 99 %", number: true, width: 11, minor: !said, hint: "99 of 100 spans allocate less",
 			cell: (row) => row.each && quantile(row, row.each.p99) },
-		{ title: "Live", number: true, width: "figure", minor: true, hint: "of that, at the end",
+		{ title: "Live", number: true, width: "figure", minor: said, hint: "of that, at the end",
 			cell: (row) => row.live && <Bytes of={row.live} /> },
 	];
 }
@@ -169,7 +171,7 @@ function Listed(props: ViewProps & { value: Spans }) {
 					onChoose={withBlocks ? (span) => props.go({ own: { row: keyOf(span) } }, true) : undefined}
 					columns={[
 						...spanTimes(longestOf(spans)),
-						...(withBlocks ? blockColumns() : []),
+						...(withBlocks ? blockColumns(spans) : []),
 						{ title: "Span", cell: spanName },
 					]} />
 			</section>

@@ -212,9 +212,10 @@ export default function Timeline(props: ViewProps) {
 			extremes: choices.allocated ? undefined : "1" }) : null, generation);
 	const counters = useAnswer<Counters>(engine, ask
 		? requestText("counters", { from: question.from, to: question.to, ...zoomed, points }) : null, generation);
-	const curve = useAnswer<Curve>(engine, ask ? requestText("curve", {
+	const wholeCurve = useAnswer<Curve>(engine, ask ? requestText("curve", {
 		...filters, metric: "peak", at: undefined, from: undefined, to: undefined, points: 500,
-	}) : null, generation).value;
+	}) : null, generation);
+	const curve = wholeCurve.value;
 
 	const { bands, rows } = useMemo(
 		() => series.value ? bandsOf(series.value, range.from, choices) : { bands: [], rows: [] },
@@ -344,7 +345,7 @@ export default function Timeline(props: ViewProps) {
 					duration={duration}
 					onWindow={({ from, to }) => window({ from, to })} />
 			</div>
-			<Overview curve={curve} duration={duration} range={draft ?? range} peak={peak} plot={plot}
+			<Overview curve={curve} failed={wholeCurve.error !== undefined} duration={duration} range={draft ?? range} peak={peak} plot={plot}
 				onRange={(next, dragging) => dragging ? setDraft(next)
 					: next.to - next.from >= duration ? whole() : show(next)} />
 			{series.error ? <p class="timeline-note" role="alert">{series.error}</p> : (
