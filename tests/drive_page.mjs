@@ -229,6 +229,13 @@ const steps = {
 				name.scrollWidth <= name.clientWidth || name.parentElement.title.startsWith(name.textContent)),
 		};
 	})),
+	/** Whether no element of the one selector reaches into one of the other. */
+	apart: (one, other) => page.evaluate((selectors) => {
+		const [these, those] = selectors.map((selector) =>
+			[...document.querySelectorAll(selector)].map((element) => element.getBoundingClientRect()));
+		return these.every((a) => those.every((b) =>
+			a.right <= b.left || b.right <= a.left || a.bottom <= b.top || b.bottom <= a.top));
+	}, [one, other]),
 	/** Whether something is wider than the window. */
 	overflow: () => page.evaluate(() => document.documentElement.scrollWidth > innerWidth),
 	async axe() {

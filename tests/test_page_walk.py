@@ -106,6 +106,7 @@ def two_builds(width):
         walk.wait(".change-card")
         headline = run([MAYFLY, "diff", served(100), served(300)]).out.decode().splitlines()[0]
         same(walk.texts(".changes .headline"), [headline], "what changed")
+        check(walk.apart(".recording > *", ".tools > *"), "the name of the other build lies below the tools")
         walk.click(".change-card >> nth=0")
         walk.until("[role=treeitem]", ", before ")
 

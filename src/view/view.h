@@ -23,8 +23,8 @@
  *				"bytes", "blocks" of malloc; or null), "interpreted" (the language
  *				of interpreted frames, "Python"; or null), "sources",
  *				"base" (null, or the same of the trace to compare with)
- *	overview		what the report without options says: "headline" (or null), "summary",
- *				"functions", "callers", "stacks" (rows)
+ *	overview		what the report without options says: "headline" (or null), "time_ns",
+ *				"total", "functions", "callers", "stacks" (rows)
  *	rows			top=N, skip=N: "rows", "rows_count" (of all), "total", "time_ns"
  *	tree			the call tree, arrays; invert=1, merge=none|function|line, recursion=1
  *				(fold it), blocks=1 (instead of bytes), least=SHARE (prune)

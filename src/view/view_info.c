@@ -168,20 +168,14 @@ int view_overview(struct request *r, struct json *j)
 {
 	struct mayfly_query query[2] = {r->q.query, r->q.query};
 	struct mayfly_result *result[2];
-	struct mayfly_summary s;
-	int error = mayfly_trace_summary(r->trace, &s);
+	int error;
 
-	if (error)
-		return error;
 	query[0].by = MAYFLY_BY_FUNCTION;
 	query[1].by = MAYFLY_BY_STACK;
 	query[1].stack_rows = r->info->mode == MAYFLY_EXACT ? CALLERS_SEARCH_STACKS : 0;
 	error = query_run_two(r->trace, query, result);
 	if (error)
 		return error;
-	json_object(j, "summary");
-	json_summary(j, &s);
-	json_end(j);
 	json_integer(j, "time_ns", result[0]->time_ns);
 	json_estimate(j, "total", &result[0]->total);
 	if (!put_tables(j, r, query, result))

@@ -101,7 +101,7 @@ export function Recording(props: RecordingProps) {
 			<span class="chip">{modeText(info)}</span>
 			{props.live && <span class="chip live">running</span>}
 			{info.base && (
-				<span class="chip" title={info.base.file}>{`compared with ${baseName(info.base.file)}`}</span>
+				<span class="chip base" title={info.base.file}>{`compared with ${baseName(info.base.file)}`}</span>
 			)}
 		</div>
 	);

@@ -13,7 +13,7 @@ import { metricTitle, phrases } from "../shell/filter_kinds.ts";
 import { questionParameters, withoutPicture } from "../state.ts";
 import type { Change, Question } from "../state.ts";
 import { rangeOf } from "../timeline/times.ts";
-import type { Summary as Figures, ViewProps } from "../view.ts";
+import type { ViewProps } from "../view.ts";
 import { Answered, blocksColumn, Bytes, isNoise, Name, Reading, SmallTable } from "./cells.tsx";
 import type { Column } from "./cells.tsx";
 import { ResidentBar } from "./resident.tsx";
@@ -30,7 +30,6 @@ const POINTS = 400; // of the curve
 
 interface Overview {
 	headline?: string;
-	summary: Figures;
 	time_ns: number | null;
 	total: Estimate;
 	functions: Row[];
