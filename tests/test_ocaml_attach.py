@@ -99,6 +99,10 @@ def agrees(estimate, truth, what):
     check(abs(z) < SURE, what, "estimate", estimate, "true", truth, "z", z)
 
 
+def status(p):
+    return json.loads(run([MAYFLY, "ctl", "--json", str(p.process.pid), "status"]).out)
+
+
 # The workers wait when mayfly attaches, and go on from a system call.
 @cases(KINDS)
 def as_much_as_there_was(kind):
@@ -109,6 +113,7 @@ def as_much_as_there_was(kind):
         for _ in range(rounds):
             before = p.number("count")
             with attached(p, trace):
+                same(status(p)["ocaml_rate"], 1e-5)
                 after = p.number("work %d" % lists)
             p.ask("work 3000")  # in no recording
             estimate = allocated(trace)[0]

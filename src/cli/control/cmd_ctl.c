@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,7 @@
 #include "record/spool_mark.h"
 #include "record/spool_recorder.h"
 #include "record/spool_status.h"
+#include "spool/spool_describe.h"
 
 #define LEAST_LOG2    3u
 #define HEAP_PAUSE_NS 10000000l /* between looks whether the picture has been taken */
@@ -82,6 +84,7 @@ static int print_status_json(const struct ctl *c)
 	json_text(&j, "state", spool_state_word(h));
 	json_text(&j, "mode", sampled ? "sampled" : "exact");
 	json_unsigned_or_null(&j, "interval_bytes", sampled, spool_interval(h));
+	json_real(&j, "ocaml_rate", spool_ocaml_rate(h) > 0 ? spool_ocaml_rate(h) : NAN);
 	json_unsigned_or_null(&j, "samples", sampled, spool_samples(h));
 	json_unsigned_or_null(&j, "live_bytes", sampled, live > 0 ? (uint64_t)live : 0);
 	json_unsigned(&j, "dropped_samples", atomic_load(&h->dropped_samples));
@@ -103,6 +106,12 @@ static int print_status(const struct ctl *c)
 		print_field(&o, "Mode", "sampled, 1 byte in %s%s",
 			    text_bytes(interval, sizeof(interval), (double)spool_interval(h)),
 			    atomic_load(&h->control_overhead) ? " or more (--overhead)" : "");
+	if (spool_ocaml_rate(h) >= 1)
+		print_field(&o, "Runtime heap", "every block");
+	else if (spool_ocaml_rate(h) > 0)
+		print_field(&o, "Runtime heap", "sampled, %g per word: 1 byte in %s",
+			    spool_ocaml_rate(h),
+			    text_bytes(interval, sizeof(interval), 8 / spool_ocaml_rate(h)));
 	if (h->mode == SPOOL_SAMPLED)
 		print_field(&o, "Samples", "%" PRIu64 "; live now: about %s", spool_samples(h),
 			    text_bytes(live, sizeof(live), (double)atomic_load(&h->live_bytes)));
