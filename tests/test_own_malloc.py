@@ -223,5 +223,29 @@ def stripped():
         same(info(here / "t.mayfly")["note"], NOTE, "note")
 
 
+@cases(["guile", "C", "D"])
+def collectors(what):
+    """What Boehm's and D's collectors hand out is not seen, and the trace says so."""
+    with Folder() as here:
+        command = ["guile", "-c", "(display 1)"]
+        if what == "guile":
+            need("guile")
+        else:
+            compiler, name, text, options = {
+                "C": ("gcc", "gc.c", "void *GC_malloc(unsigned long);\nint main(void) { return !GC_malloc(9); }\n", ["-lgc"]),
+                "D": ("gdc", "d.d", "void main() { auto a = new int[100]; a[0] = 1; }\n", ["-shared-libphobos"])}[what]
+            need(compiler)
+            with open(here / name, "w") as file:
+                file.write(text)
+            command = [here / "program"]
+            built = run([compiler, here / name, "-o", command[0], *options])
+            if built.code:
+                raise Skip("cannot be built: " + built.err.decode()[-200:])
+        plain, watched = run(command), record(command, here / "t.mayfly", "-x")
+        same((watched.code, watched.out, watched.err), (plain.code, plain.out, plain.err), "the program")
+        note = info(here / "t.mayfly")["note"] or ""
+        check(re.match("(GC|gc)_malloc is that of .*: blocks of this garbage collector are not seen", note), note)
+
+
 if __name__ == "__main__":
     main()

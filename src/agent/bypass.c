@@ -320,6 +320,25 @@ static int look_for_prefixed(struct dl_phdr_info *info, size_t size, void *unuse
 	return 1;
 }
 
+/* Boehm's collector and D's map their memory themselves. */
+static int look_for_collector(struct dl_phdr_info *info, size_t size, void *unused)
+{
+	static const char *const names[] = {"GC_malloc", "gc_malloc"};
+	struct image o;
+
+	(void)size, (void)unused;
+	if (!slots_image(info, &o))
+		return 0;
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		if (!image_find(&o, names[i]))
+			continue;
+		remark_definer(names[i], info->dlpi_name,
+			       ": blocks of this garbage collector are not seen");
+		return 1;
+	}
+	return 0;
+}
+
 static int look_for_import(struct dl_phdr_info *info, size_t size, void *name)
 {
 	struct image o;
@@ -420,6 +439,8 @@ bool bypass_start(void)
 	own &= !redirected;
 	if (walk_libraries && !redirected)
 		walk_libraries(look_for_new, NULL);
+	if (walk_libraries)
+		walk_libraries(look_for_collector, NULL);
 	entries = entries_find_all();
 	if (entries || own) {
 		spool_on_module = look_at_module;
