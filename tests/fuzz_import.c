@@ -48,6 +48,8 @@ static int convert(const uint8_t *data, size_t size, struct import *in)
 		return import_run(in, massif_import);
 	case '8':
 		return import_run(in, v8_import);
+	case 'q':
+		return import_run(in, perfetto_import);
 	case 'f':
 		return import_run(in, folded_import);
 	}

@@ -291,6 +291,39 @@ HEAP_TYPES = [("alloc_objects", "count"), ("alloc_space", "bytes"), ("inuse_obje
               ("inuse_space", "bytes")]
 
 
+def heap_dump(pid, time, samples, heap="libc.malloc", interval=4096):
+    """A dump of heapprofd: samples are {field: value}, by Perfetto's profile_packet.proto."""
+    return field(5, field(1, pid) + field(9, time) + field(11, heap.encode()) + field(12, interval) +
+                 b"".join(field(2, b"".join(field(n, v) for n, v in sample.items())) for sample in samples))
+
+
+def interned(kind, iid, **fields):
+    """{number: value} of an entry of InternedData."""
+    return field(kind, field(1, iid) + b"".join(field(int(name[1:]), value) for name, value in fields.items()))
+
+
+def perfetto(dumps, sequence=3):
+    """A trace of Perfetto with the stacks 1 (leaf, grow, main) and 2 (an address in a library, main)."""
+    data = interned(5, 1, f2=b"main") + interned(5, 2, f2=b"grow") + interned(5, 3, f2=b"leaf")
+    data += interned(17, 1, f2=b"usr") + interned(17, 2, f2=b"libx.so") + interned(16, 1, f2=b"\xab\xcd")
+    data += interned(18, 1, f2=b"src/a.c")
+    data += field(19, field(1, 1) + field(2, 1) + field(4, 0x7f0000001000) + field(5, 0x7f0000009000) +
+                  field(7, 1) + field(7, 2) + field(8, 0x1000))
+    data += interned(6, 1, f2=1) + interned(6, 2, f2=2) + interned(6, 3, f2=3, f5=1, f6=7) + interned(6, 4, f3=1, f4=0x1800)
+    data += interned(7, 1, f2=[1, 2, 3]) + field(7, field(1, 2) + field(2, 1) + field(2, 4))
+    packets = [field(8, 1) + field(10, sequence), *(field(10, sequence) + field(37, dump) for dump in dumps),
+               field(12, data) + field(10, sequence)]
+    return b"".join(field(1, packet) for packet in packets)
+
+
+def small_perfetto():
+    """Two dumps of a process, the first in two packets and of two heaps, and one of another."""
+    return perfetto([heap_dump(7, 1000, [{1: 1, 2: 900, 3: 100, 5: 9, 6: 1}]) + field(6, 1),
+                     heap_dump(7, 1000, [{1: 2, 2: 50}]) + heap_dump(7, 1000, [{1: 2, 2: 30}], heap="own"),
+                     heap_dump(8, 1000, [{1: 1, 2: 5555}]),
+                     heap_dump(7, 5000, [{1: 1, 2: 1000, 3: 990}, {1: 2, 2: 60}]) + heap_dump(7, 5000, [{1: 2, 2: 30}], heap="own")])
+
+
 def small_pprof():
     main, both = [("main", "f.c", 9)], [("inner", "f.c", 20), ("outer", "f.c", 21)]
     return pprof(HEAP_TYPES, [([both, main], [10, 1000, 4, 400]), ([main], [5, 50, 0, 0])],
@@ -412,6 +445,7 @@ def main():
                               ("massif", b"m", MASSIF.encode()),
                               ("folded", b"f", FOLDED.encode()),
                               ("v8", b"8", V8.encode()),
+                              ("perfetto", b"q", small_perfetto()),
                               ("pprof", b"p", small_pprof()),
                               ("eventlog", b"e" + struct.pack("<H", len(EVENTLOG_METADATA)),
                                EVENTLOG_METADATA + small_eventlog()),

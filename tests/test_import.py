@@ -455,7 +455,8 @@ def all_files():
             "gperftools": write("b.heap", profiles.GPERFTOOLS), "go": write("go.heap", profiles.GO),
             "pprof": write("a.pb.gz", gzip.compress(profiles.small_pprof())),
             "dhat": write("a.dhat", profiles.DHAT_RUST), "massif": write("a.massif", profiles.MASSIF),
-            "folded": write("a.folded", profiles.FOLDED), "v8": write("a.heapprofile", profiles.V8)}
+            "folded": write("a.folded", profiles.FOLDED), "v8": write("a.heapprofile", profiles.V8),
+            "perfetto": write("a.pftrace", profiles.small_perfetto())}
 
 
 @cases(["eventlog", "memtrace", "runtime events", *sorted(all_files())])
@@ -478,7 +479,7 @@ def without_memory(name):
 @cases(sorted(all_files()))
 def import_makes_the_trace_that_commands_make(name):
     path = all_files()[name]
-    said = 1 if name == "heaptrack 0" else 0
+    said = 1 if name in ("heaptrack 0", "perfetto") else 0
     mayfly("import", "--force", path, lines=said)
     trace = path + ".mayfly"
     direct, imported = facts(path, lines=said), facts(trace)

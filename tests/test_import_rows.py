@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Files with rows of stack and bytes through the commands: DHAT, massif, V8, folded stacks, pprof
+"""Files with rows of stack and bytes through the commands: DHAT, massif, V8, Perfetto, folded stacks, pprof
 of other profilers. They are made here by the tools
 themselves, and what these say of them is what mayfly must say."""
 import collections
@@ -10,7 +10,7 @@ import json
 import re
 
 import profiles
-from harness import MAYFLY, Folder, Skip, case, check, main, mayfly, need, run, same
+from harness import MAYFLY, SOURCE, Folder, Skip, case, check, main, mayfly, need, run, same
 
 folder = Folder()
 folder.__enter__()
@@ -336,6 +336,75 @@ def v8_hostile():
         text = '{"head":' + node % 0 * 100000 + node % 7 + ends
         result = mayfly("info", "--json", write("deep", text), lines=lines)
         same(json.loads(result.text)["live_at_end"]["bytes"]["estimate"], 7, "deep")
+
+
+# ---- Perfetto ----
+
+@case
+def perfetto_by_hand():
+    path = write("a.pftrace", profiles.small_perfetto())
+    result = mayfly("info", "--json", path, lines=1)
+    check("left out: 1 dumps of other processes than 7; traceconv profile makes" in result.message, result.message)
+    got = json.loads(result.text)
+    same([got[key]["bytes"]["estimate"] for key in ("allocated", "peak", "live_at_end")], [1090, 880, 100])
+    same([got["pid"], got["duration_ns"], got["converted_from"]], [7, 4000, "Perfetto"])
+    check({"blocks", "errors"} <= set(got["absent"]), got["absent"])
+
+    def stacks(metric):
+        rows = json.loads(mayfly("report", "--json", "--frames=all", "--by", "stack", "--metric", metric, path, lines=1).text)["rows"]
+        return {tuple((p["function"], p["file"], p["line"], p["module"]) for p in row["stack"]): row["self"]["bytes"]["estimate"]
+                for row in rows}
+    main = ("main", None, None, None)
+    grown = (("leaf", "src/a.c", 7, None), ("grow", None, None, None), main)
+    same(stacks("peak"), {grown: 800, (("libx.so+0x1800", None, None, "/usr/libx.so"), main): 80}, "at the peak")
+    same(set(stacks("live").values()), {10, 90}, "at the end")
+    text = mayfly("info", "--modules", path, lines=1).text
+    check(re.search(r"^/usr/libx\.so .* abcd ", text, re.M), text)
+
+
+@case
+def perfetto_at_the_maximum():
+    path = write("max.pftrace", profiles.perfetto([profiles.heap_dump(7, 1000, [{1: 1, 8: 640}, {1: 2, 8: 60}])]))
+    got = facts(path)
+    same(got["peak"]["bytes"]["estimate"], 700, "peak")
+    check("allocated" in got["absent"], got["absent"])
+
+
+@case
+def perfetto_is_what_export_writes():
+    """As protoc reads it: each function's bytes, by the last dump of each heap."""
+    need("gcc", "protoc")
+    valgrind("dhat")
+    made, path = folder / "made.mayfly", folder / "made.pftrace"
+    same(run([MAYFLY, "record", "-x", "-o", made, folder / "allocating"]).code, 0, "record")
+    mayfly("export", "--to", "perfetto", "-o", path, made)
+    with open(path, "rb") as f:
+        text = run(["protoc", "-I", SOURCE + "/tests", "--decode=perfetto.protos.Trace", "perfetto.proto"], stdin=f.read()).out.decode()
+    dumps = collections.defaultdict(lambda: collections.Counter())
+    for dump in re.findall(r"process_dumps \{\n(.*?)\n    \}", text, re.S):
+        time = int(re.search(r"timestamp: (\d+)", dump).group(1))
+        for sample in re.findall(r"samples \{(.*?)\}", dump, re.S):
+            values = dict(re.findall(r"(\w+): (\d+)", sample))
+            dumps[time]["all"] += int(values["self_allocated"])
+            dumps[time]["live"] += int(values["self_allocated"]) - int(values.get("self_freed", 0))
+    check(len(dumps) > 2, text[:2000])
+    got = facts(path)
+    same([got[key]["bytes"]["estimate"] for key in ("allocated", "live_at_end", "peak")],
+         [dumps[max(dumps)]["all"], dumps[max(dumps)]["live"], max(dump["live"] for dump in dumps.values())])
+    same(selves(path, "--metric", "allocated"), selves(made, "--metric", "allocated"), "functions")
+
+
+@case
+def perfetto_hostile():
+    good = profiles.small_perfetto()
+    result = run([MAYFLY, "info", write("cut", good[:-30])])
+    check(result.code == 0 and b"damaged: cut off" in result.err, result)
+    refused("none", profiles.perfetto([]), "a Perfetto file, but without a profile of heapprofd")
+    result = mayfly("info", write("stack", profiles.perfetto([profiles.heap_dump(7, 1, [{1: 9, 2: 5}, {1: 1, 2: 6}])])), lines=1)
+    check("damaged: stacks that it does not have" in result.message, result.message)
+    # More freed than allocated, and figures that no trace holds.
+    for samples in ([{1: 1, 2: 5, 3: 1 << 63}], [{1: 1, 2: 1 << 63, 3: 5}, {1: 2, 2: 7}]):
+        mayfly("info", write("odd", profiles.perfetto([profiles.heap_dump(7, 1, samples)])))
 
 
 # ---- values of other profilers in pprof files ----

@@ -127,6 +127,7 @@ const struct option_table import_option_table = {
 	"  DHAT         of valgrind, and of Rust's dhat (JSON)\n"
 	"  massif       of valgrind\n"
 	"  V8           .heapprofile of node --heap-prof and Chrome\n"
+	"  Perfetto     traces with dumps of heapprofd\n"
 	"  folded       stacks as in flame graphs: \"main;grow;leaf 1024\"; numbers are bytes\n"
 	"  eventlog     of OCaml's runtime, 4.11 to 4.14: the file, or its folder with metadata\n"
 	"\n"

@@ -24,7 +24,7 @@
 #include "convert/export/curve.h"
 #include "convert/export/event_walk.h"
 #include "convert/out.h"
-#include "convert/export/perfetto_fields.h"
+#include "convert/perfetto_fields.h"
 #include "convert/export/perfetto_stacks.h"
 
 #include <inttypes.h>

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "convert/export/perfetto_fields.h"
+#include "convert/perfetto_fields.h"
 
 int perfetto_stacks_begin(struct perfetto_stacks *s, const struct mayfly_trace *trace,
 			  const struct mayfly_query *query)

@@ -23,6 +23,7 @@ static const struct import_format imports[] = {
     {"massif", massif_recognise, massif_import},
     {"V8 heap profile", v8_recognise, v8_import},
     {"pprof", pprof_recognise, pprof_import, .sample_types = true},
+    {"Perfetto", perfetto_recognise, perfetto_import},
 
     {"raw heaptrack", heaptrack_raw_recognise,
      .instead = "which heaptrack_interpret has to read first: zstd -dc FILE | "

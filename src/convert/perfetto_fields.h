@@ -70,7 +70,8 @@ enum {
 	SAMPLE_ALLOCATED = 2,
 	SAMPLE_FREED = 3,
 	SAMPLE_ALLOCS = 5,
-	SAMPLE_FREES = 6
+	SAMPLE_FREES = 6,
+	SAMPLE_MAX = 8
 };
 enum { /* InternedData */
        DATA_CATEGORIES = 1,
@@ -92,6 +93,7 @@ enum { /* Mapping */
        MAPPING_END = 5,
        MAPPING_LOAD_BIAS = 6,
        MAPPING_PATH = 7,
+       MAPPING_OFFSET = 8,
 };
 enum { /* Frame */
        FRAME_IID = 1,
