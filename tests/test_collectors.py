@@ -64,7 +64,7 @@ class Otlp:
             profile["facts"] = self.attributes(profile["attribute_indices"])
             period = one(profile, "period_type", None)
             same([self.string(one(period, key)) for key in ("type_strindex", "unit_strindex")],
-                 ["allocated_bytes", "bytes"], "period")
+                 ["memory", "bytes"], "period, by whose type Pyroscope files it")
         same(len(self.order), len(set(self.order)), "a type twice")
         self.samples = {name: self.samples_of(profile) for name, profile in self.profiles.items()}
         self.check_tables()
@@ -587,6 +587,13 @@ def waits_for(s, count):
     wait_until(lambda: len(s.requests) >= count, "a window")
 
 
+def is_back(pusher):
+    """It has said no more than that."""
+    said = pusher.communicate()[1].decode()
+    check(re.fullmatch(r"mayfly: \S+: takes windows again, at \d\d:\d\d:\d\d, after [^\n]+\n", said), said)
+    same(pusher.returncode, 0)
+
+
 @cases(["-x", "-i4K"])
 def windows_of_a_process(mode):
     """With a server that is away for a while: the window after that is longer."""
@@ -604,8 +611,25 @@ def windows_of_a_process(mode):
             told.tell("-", 5000)
             waits_for(s, len(s.requests) + 1)
             told.tell("c", 2)
-        same((pusher.communicate()[1], pusher.returncode), (b"", 0), "says it once")
+        is_back(pusher)
         check_windows(s, here / "t")
+
+
+@case
+def an_outage_is_said_once():
+    """Although a process that has nothing to tell is not pushed, and so meets no server that is away."""
+    with server() as s, Folder() as here:
+        with told_recording(here / "t", "-x") as (told, _), told_recording(here / "u", "-x"):
+            pusher = pushes(s, here / "t.spool", here / "u.spool", "--from-start")
+            told.tell("a", 1)
+            waits_for(s, 1)
+            s.script.extend([(503, b"later", "text/plain")] * 3)
+            told.tell("b", 1)
+            check(re.search("at \\d\\d:\\d\\d:\\d\\d; the next window will be longer", pusher.stderr.readline().decode()),
+                  "the line of the outage")
+            wait_until(lambda: not s.script, "three tries")
+            told.tell("c", 1)
+        is_back(pusher)
 
 
 @case

@@ -369,7 +369,7 @@ def last_windows():
 
 @case
 def the_server_is_away():
-    """At the start, then for a while: one line each, and nothing is lost or counted twice."""
+    """At the start, then for a while: one line each, one more when it is back, and nothing is lost or counted twice."""
     with fleet() as (s, here), processes(here, 2) as (one, other):
         s.stop()
         with agent(here, config(s, here, rule("100 %"))) as a:
@@ -385,7 +385,10 @@ def the_server_is_away():
             s.start()
             wait_until(lambda: sums(s) == [7 * MB, 7 * MB], "both")
             same(a.end(), 0)
-        same(a.said().count("\n"), 2, a.said())
+        time_of_day = r"at \d\d:\d\d:\d\d"
+        same(len(re.findall(time_of_day + "; the next window will be longer\n", a.said())), 2, a.said())
+        same(len(re.findall("takes windows again, " + time_of_day + ", after .*\n", a.said())), 2, a.said())
+        same(a.said().count("\n"), 4, a.said())
         same(sums(s), [7 * MB, 7 * MB])
 
 

@@ -184,7 +184,7 @@ ROOMS = {  # room (the longest folder that matches) -> rooms whose headers and f
     "fleet/pull": {"base", "base/system", "trace/read", "trace/write", "trace/rewrite", "query", "answer", "convert", "convert/export",
                    "record", "serve", "terminal"},
     "fleet/host": {"base", "base/system", "format", "trace/read", "answer", "question", "record", "terminal", "fleet/http",
-                   "fleet/database", "fleet/push", "fleet/pull"},
+                   "fleet/database", "fleet/push", "fleet/pull", "serve"},
     "memprof": set(),
     "agent/cpu": set(),
     "agent/unwind": {"agent/cpu"},

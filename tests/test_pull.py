@@ -13,7 +13,7 @@ import subprocess
 import time
 import urllib.request
 
-from harness import (MAYFLY, PYTHON, TIMEOUT, Folder, case, cases, check, environment, main, mayfly, need, report, run,
+from harness import (AGENT, MAYFLY, PYTHON, SOURCE, TIMEOUT, Folder, case, cases, check, environment, main, mayfly, need, report, run,
                      same, wait_until)
 from protoc import Profile
 from told import Told, told_program
@@ -346,5 +346,154 @@ def children_are_served():
         same(metrics['mayfly_recorded_processes{service="api"}'], 2)
         same(json.loads(s.get("/targets")), [{"targets": [s.address[7:-1]],
                                               "labels": {"__param_service": "api", "service_name": "api"}}])
+
+
+# ---- the agent of a host ----
+
+@contextlib.contextmanager
+def watched(*lines, token=None):
+    """mayfly agent with a folder, and a function that starts the program told there."""
+    with Folder() as here, contextlib.ExitStack() as stack:
+        os.mkdir(here / "spools")
+        os.chmod(here / "spools", 0o1777)
+        os.chmod(here / ".", 0o755)
+        with open(here / "agent.conf", "w") as file:
+            file.write("\n".join(["folder = %s" % (here / "spools"), *lines]))
+        served = Served(["agent", "--config", here / "agent.conf"], here)
+        served.here, served.started, told = here, [], told_program(here)
+
+        def start(service, user=None):
+            settings = "output=%s/%%p.spool,exact=yes" % (here / "spools")
+            process = stack.enter_context(subprocess.Popen(
+                [told], stdin=subprocess.PIPE, stdout=subprocess.PIPE, user=user,
+                env=environment(LD_PRELOAD=AGENT, MAYFLY=settings, MAYFLY_SERVICE=service)))
+            served.started.append(process)
+            return Told(process)
+
+        served.start = start
+        try:
+            yield served
+            served.process.terminate()
+            same(served.process.wait(TIMEOUT), 0, served.said())
+        finally:
+            served.process.kill()
+            served.process.wait()
+            for process in served.started:
+                process.kill()
+
+
+@case
+def an_agent_serves_its_processes():
+    """Without a database; each process with its owner's rights."""
+    with watched("listen = 127.0.0.1:0") as s:
+        wait_until(lambda: s.get("/readyz"), "readiness")
+        s.get("/debug/pprof/heap", status=404)
+        check(b"mayfly_recorded_processes{" not in s.get("/metrics"), "no service so far")
+        first, second, third = s.start("api"), s.start("api"), s.start("web", user=65534 if os.geteuid() == 0 else None)
+        first.tell("a", 30)
+        second.tell("a", 10)
+        third.tell("b", 20)
+        wait_until(lambda: s.get("/").count(b"heap?pid=") == 3, "the processes")
+        metrics = s.metrics()
+        spools = {service: [s.here / "spools/%d.spool" % p.pid for p in processes]
+                  for service, processes in (("api", s.started[:2]), ("web", s.started[2:]))}
+        for service, paths in spools.items():
+            live = sum(reported(path) for path in paths)
+            check(live > 20 * MB, live)
+            same(metrics['mayfly_live_bytes{service="%s"}' % service], live)
+            same(s.profile("/debug/pprof/heap?service=" + service).total("inuse_space"), live, service)
+            same(metrics['mayfly_recorded_processes{service="%s"}' % service], len(paths))
+        check("mayfly_push_failures_total" not in metrics, "it pushes nothing")
+        same({t["labels"]["__param_service"] for t in json.loads(s.get("/targets"))}, {"api", "web"})
+        samples = metrics['mayfly_samples_total{service="api"}']
+        s.started[1].kill()
+        s.started[1].wait()
+        wait_until(lambda: s.metrics()['mayfly_recorded_processes{service="api"}'] == 1, "its end")
+        same(s.metrics()['mayfly_samples_total{service="api"}'], samples, "what only grows")
+        same(s.profile("/debug/pprof/heap?service=api").sums("inuse_objects")["keep_a"], 30)
+
+
+@case
+def an_agent_with_a_token():
+    with Folder() as there:
+        with open(there / "token", "w") as file:
+            file.write(TOKEN + "\n")
+        os.chmod(there / "token", 0o600)
+        with watched("listen = 0.0.0.0:0", "token = %s" % (there / "token")) as s:
+            s.get("/metrics", status=401)
+            s.get("/metrics", Authorization="Bearer " + TOKEN)
+            s.start("api").tell("a", 1)
+            wait_until(lambda: b"heap?pid=" in s.get("/", Authorization="Bearer " + TOKEN), "the process")
+            targets = json.loads(s.get("/targets", Authorization="Bearer " + TOKEN))[0]["targets"]
+            same(targets, [socket.gethostname() + s.address[len("http://0.0.0.0"):-1]], "a name that others know")
+        os.chmod(there / "token", 0o644)
+        with open(there / "agent.conf", "w") as file:
+            file.write("folder = /tmp\nlisten = 0\ntoken = %s\n" % (there / "token"))
+        done = run([MAYFLY, "agent", "--config", there / "agent.conf"])
+        check(done.code == 1 and b"others may read it" in done.err, done)
+
+
+@case
+def pushes_that_fail():
+    """Counted, and nobody who asks waits for the database."""
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        with watched("listen = 127.0.0.1:0", "every = 1s", "database = clickhouse://127.0.0.1:%d/fleet"
+                     % closed.getsockname()[1]) as s:
+            s.start("api").tell("a", 10)
+            wait_until(lambda: s.metrics().get("mayfly_push_failures_total", 0) >= 2, "two failures")
+            metrics = s.metrics()
+            same(metrics["mayfly_pushed_windows_total"], 0)
+            check("mayfly_push_last_success_age_seconds" not in metrics, "there was none")
+            same(s.said().count(b"the next window will be longer"), 1, s.said())
+            check(re.search(rb", at \d\d:\d\d:\d\d; the next window", s.said()), s.said())
+            s.process.terminate()
+            same(s.process.wait(TIMEOUT), 1, "the last windows are missing")
+            s.process = subprocess.Popen(["true"])
+            s.process.wait()
+
+
+SCRAPE = os.path.join(SOURCE, "examples/fleet/scrape")
+
+
+def scalars(text):
+    """{path: [values]} of a YAML text with maps, lists and plain values only: enough for these files."""
+    found, path = {}, []
+    for line in text.splitlines():
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        depth = len(line) - len(line.lstrip(" -"))
+        while path and path[-1][0] >= depth:
+            path.pop()
+        key, value = re.fullmatch(r"[ -]*([a-z_]+):(?: (.*))?", line).groups()
+        path.append((depth, key))
+        if value is not None:
+            found.setdefault(".".join(name for _, name in path), []).append(value)
+    return found
+
+
+@case
+def configurations_of_collectors():
+    """Prometheus' own reader takes its file; those of Parca and Alloy fetch what there is and nothing else."""
+    need("promtool")
+    done = run(["promtool", "check", "config", "--syntax-only", os.path.join(SCRAPE, "prometheus.yml")])
+    same(done.code, 0, done)
+    with open(os.path.join(SCRAPE, "parca.yaml")) as file:
+        parca = scalars(file.read())
+    below = "scrape_configs.profiling_config.pprof_config."
+    with open(os.path.join(SCRAPE, "config.alloy")) as file:
+        alloy = {name: dict(re.findall(r"(\w+) += +(\S+)", body))
+                 for name, body in re.findall(r"profile\.(\w+) \{(.*?)\}", file.read(), re.S)}
+    for kind in ("memory", "block", "goroutine", "mutex", "process_cpu"):
+        enabled = "true" if kind == "memory" else "false"
+        same(parca[below + kind + ".enabled"], [enabled], kind)
+        same(alloy[kind]["enabled"], enabled, kind)
+    same(parca[below + "memory.path"], ["/debug/pprof/allocs"])
+    same(alloy["memory"]["path"], '"/debug/pprof/allocs"')
+    check(parca["scrape_configs.http_sd_configs.url"][0].endswith(":9400/targets"), parca)
+    with watched("listen = 127.0.0.1:0") as s:
+        for path in (parca[below + "memory.path"][0], "/targets"):
+            s.get(path, status=404 if "pprof" in path else 200)
+
 
 main()

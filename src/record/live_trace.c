@@ -188,8 +188,9 @@ static int open_written(const struct spool_header *h, const char *spool, struct 
 	int64_t until = (int64_t)atomic_load(&h->written_until_ns);
 	int error = live_open_part(spool, out);
 
-	if (!error && until > (int64_t)h->start_mono_ns)
-		out->opened_ns = until - (int64_t)h->start_mono_ns;
+	out->start_ns = (int64_t)h->start_mono_ns;
+	if (!error && until > out->start_ns)
+		out->opened_ns = until - out->start_ns;
 	return error;
 }
 
@@ -214,7 +215,8 @@ static int open_now(const struct live_trace *map, int fd, const char *spool, enu
 	 * read. */
 	if (!error && is_consumed(h))
 		error = MAYFLY_E_EMPTY;
-	out->opened_ns = opened - (int64_t)h->start_mono_ns;
+	out->start_ns = (int64_t)h->start_mono_ns;
+	out->opened_ns = opened - out->start_ns;
 	out->unsettled = asked;
 	return error;
 }
@@ -263,9 +265,11 @@ int live_trace_open_copy(struct live_session *s, const void *copy, size_t size, 
 	if (size < sizeof(*h) || !spool_recognise(copy, size))
 		return MAYFLY_E_NOT_A_TRACE;
 	error = open_whole_spool(&map, NULL, out);
-	if (h->start_mono_ns < (uint64_t)copied_ns)
-		out->opened_ns = copied_ns - (int64_t)h->start_mono_ns;
-	if (!error)
+	if (h->start_mono_ns < (uint64_t)copied_ns) {
+		out->start_ns = (int64_t)h->start_mono_ns;
+		out->opened_ns = copied_ns - out->start_ns;
+	}
+	if (!error && s)
 		error = live_trace_name(s, out);
 	if (error)
 		live_trace_close(out);

@@ -23,7 +23,8 @@ struct live_trace {
 	void *data; /* that it is in */
 	size_t size;
 	bool mapped;
-	int64_t opened_ns; /* since the recording's start: it has all that was there by then */
+	int64_t start_ns;  /* of the recording, CLOCK_MONOTONIC */
+	int64_t opened_ns; /* since then: it has all that was there by then */
 	/* A recorder lives that does not read the spool yet: its trace will have other times. */
 	bool unsettled;
 };
@@ -43,7 +44,7 @@ bool live_trace_recorded(const void *data, size_t size);
 int live_trace_open(struct live_session *s, const char *spool, enum live_wait wait,
 		    struct live_trace *out);
 /* The same from a copy of the spool (spool_copy.h), which may go then. No other file of the recording is
- * read. copied_ns: CLOCK_MONOTONIC before it was copied. */
+ * read. copied_ns: CLOCK_MONOTONIC before it was copied. s: NULL: without names. */
 int live_trace_open_copy(struct live_session *s, const void *copy, size_t size, int64_t copied_ns,
 			 struct live_trace *out);
 

@@ -307,6 +307,7 @@ static enum MHD_Result respond_checked(struct request *r)
 	const struct http_server *s = r->server;
 	int64_t delay_ns = 0;
 
+	r->answer.asked_ns = now_ns();
 	switch (s->with.route(s->with.context, r->uri, &r->answer, &delay_ns)) {
 	case HTTP_NOTHING:
 		break;
@@ -314,7 +315,7 @@ static enum MHD_Result respond_checked(struct request *r)
 		r->answered = !r->answer.bytes.failed;
 		return respond_answer(r);
 	case HTTP_ASK:
-		r->due_ns = delay_ns ? now_ns() + delay_ns : 0;
+		r->due_ns = delay_ns ? r->answer.asked_ns + delay_ns : 0;
 		return put_into_queue(r) ? MHD_YES : refuse(r->connection, STATUS_UNANSWERED);
 	}
 	return refuse(r->connection, MHD_HTTP_NOT_FOUND);

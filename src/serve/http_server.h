@@ -17,6 +17,7 @@
 struct http_server;
 
 struct http_answer {
+	int64_t asked_ns;    /* CLOCK_MONOTONIC: when the request came; the server's */
 	unsigned int status; /* of HTTP */
 	const char *type;    /* as of Content-Type */
 	/* The body: bytes, which the server frees, or if there are none, `kept`, which stays the caller's as

@@ -202,12 +202,15 @@ static void push_one(struct rounds *r, struct followed *f)
 	switch (push_window(r->with->to, opened.trace, !more, &f->given,
 			    more ? process_resident(f->pid) : 0, why)) {
 	case PUSH_GOOD:
+		push_say_back(&r->said, &r->with->to->url);
 		push_say_window(&r->said, opened.info, f->ended);
 		break;
 	case PUSH_THERE:
+		/* Only a database was asked. */
+		if (r->with->to->c)
+			push_say_back(&r->said, &r->with->to->url);
 		if (f->ended)
 			push_say_window(&r->said, opened.info, true);
-		r->said.away = false;
 		break;
 	case PUSH_TRACE:
 		cli_error("%s: %s", f->going.file, why);

@@ -350,7 +350,9 @@ static void put_profile(struct otlp *o, struct bytes *scope, int column, enum un
 		 unit == OTLP_BYTES ? "bytes" : "count");
 	put_samples(o, &profile, column, unit);
 	put_times(o, &profile);
-	put_type(o, &profile, OTLP_PROFILE_PERIOD_TYPE, "allocated_bytes", "bytes");
+	/* Pyroscope files a profile under the name of its period's type (pkg/ingester/otlp/convert.go,
+	 * newProfileBuilder(), of https://github.com/grafana/pyroscope), and those of Go under "memory". */
+	put_type(o, &profile, OTLP_PROFILE_PERIOD_TYPE, "memory", "bytes");
 	protobuf_unsigned(&profile, OTLP_PROFILE_PERIOD, interval ? interval : 1);
 	put_certainty(o, &profile, column, unit);
 	protobuf_message(scope, SCOPE_PROFILES_PROFILES, &profile);

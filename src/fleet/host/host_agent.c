@@ -17,6 +17,7 @@
 #include "base/hash.h"
 #include "base/interner.h"
 #include "base/system/clock.h"
+#include "fleet/host/host_pull.h"
 #include "fleet/host/host_push.h"
 #include "fleet/host/host_rights.h"
 #include "fleet/host/host_steer.h"
@@ -37,6 +38,7 @@
 struct host {
 	struct host_config config;
 	struct host_push push;
+	struct host_pull *pull; /* or NULL */
 	struct host_process **process;
 	size_t count, room;
 	bool cut;	 /* the latest round */
@@ -247,6 +249,12 @@ static void beat(struct host *h)
 static void push(struct host *h, struct host_process *p)
 {
 	beat(h);
+	/* Without a database, one that has ended is done. */
+	if (!h->config.database) {
+		p->state = p->ended ? HOST_DONE : p->state;
+		p->urgent = false;
+		return;
+	}
 	host_push(&h->push, p, &h->config, now_ns());
 	if (p->state == HOST_DONE && h->config.remove)
 		remove_spool(p);
@@ -308,7 +316,8 @@ static void tick(struct host *h)
 	h->next_tick_ns = now + TICK_NS;
 	for (size_t i = 0; i < h->count; i++)
 		tick_one(h, h->process[i], now);
-	if (!push_waiting(h, now))
+	if (!push_waiting(h, now) ||
+	    !host_pull_tell(h->pull, &h->config, h->process, h->count, &h->push))
 		cli_error("out of memory");
 }
 
@@ -357,7 +366,7 @@ static void push_all(struct host *h, int64_t most_ns, uid_t but)
 	if (!turn)
 		cli_error("out of memory");
 	free(turn);
-	if (!h->push.away)
+	if (!h->push.away && h->config.database)
 		h->pushed_real_ns = clock_ns(CLOCK_REALTIME);
 }
 
@@ -369,6 +378,8 @@ static bool connect_to(const struct host_config *c, bool verbose, struct host_pu
 	struct fleet_login login = {.auth = c->auth};
 
 	*push = (struct host_push){.said = {.quiet = !verbose}};
+	if (!c->database)
+		return true;
 	push->to.c = fleet_connect(c->database, &login);
 	if (push->to.c)
 		push->to.url = push->to.c->url;
@@ -383,8 +394,11 @@ static void read_again(struct host *h, const struct host_agent *a)
 	notify("RELOADING=1\nMONOTONIC_USEC=%lld", (long long)(now_ns() / 1000));
 	if (host_config_read(&config, a->config)) {
 		if (connect_to(&config, a->verbose, &push)) {
-			host_push_end(&h->push);
+			host_copies_end(&h->push.copies);
 			clickhouse_close(h->push.to.c);
+			push.windows = h->push.windows;
+			push.failures = h->push.failures;
+			push.last_ns = h->push.last_ns;
 			host_config_free(&h->config);
 			h->config = config;
 			h->push = push;
@@ -458,11 +472,15 @@ bool host_agent_run(const struct host_agent *a, struct host_config *config)
 	take_signals();
 	raise_limit();
 	host_rights_begin();
-	good = connect_to(&h.config, a->verbose, &h.push) && work(&h, a);
+	good = connect_to(&h.config, a->verbose, &h.push);
+	if (good)
+		h.pull = host_pull_start(&h.config, &good);
+	good = good && work(&h, a);
+	host_pull_stop(h.pull);
 	for (size_t i = 0; i < h.count; i++)
 		host_process_free(h.process[i]);
 	free(h.process);
-	host_push_end(&h.push);
+	host_copies_end(&h.push.copies);
 	clickhouse_close(h.push.to.c);
 	*config = h.config;
 	return good;

@@ -17,6 +17,7 @@
 #include "format/spool_format.h"
 #include "base/units.h"
 #include "question/option_row.h"
+#include "serve/http_place.h"
 
 #define FILE_MOST	((size_t)1 << 20)
 #define LEAST_NS	1000000000
@@ -48,6 +49,14 @@ static bool take_database(const struct given *given, void *to)
 		    "database: this is no address as clickhouse://HOST[:PORT]/DATABASE");
 	if (!server_url_read(given->value, &url, why))
 		return error_say(given->error_line, "database: %s", why);
+	return option_take_text(given, to);
+}
+
+static bool take_listen(const struct given *given, void *to)
+{
+	if (!http_place_is(given->value))
+		return error_say(given->error_line, "listen: '%s' is not " HTTP_PLACE_FORMS,
+				 given->value);
 	return option_take_text(given, to);
 }
 
@@ -110,6 +119,8 @@ static bool take_interval(const struct given *given, void *to)
 static const struct option_row general_rows[] = {
     {"database", OPTION_IN(take_database, const char *, struct host_config, database)},
     {"auth", OPTION_TEXT(struct host_config, auth)},
+    {"listen", OPTION_IN(take_listen, const char *, struct host_config, listen)},
+    {"token", OPTION_TEXT(struct host_config, token)},
     {"host", OPTION_TEXT(struct host_config, host)},
     {"salt", OPTION_TEXT(struct host_config, salt)},
     {"every", .least = LEAST_NS, OPTION_TIME(struct host_config, every_ns)},
@@ -276,9 +287,10 @@ static bool complete(struct reading *r)
 
 	if (!end_section(r))
 		return false;
-	if (!c->database || !c->folders)
-		return error_say(&r->error_line, "'%s' is missing",
-				 c->database ? "folder" : "database");
+	if (!c->database && !c->listen)
+		return error_say(&r->error_line, "'database' is missing, or 'listen'");
+	if (!c->folders)
+		return error_say(&r->error_line, "'folder' is missing");
 	if (c->host)
 		return true;
 	c->host = c->text + FILE_MOST + 1;
@@ -330,9 +342,14 @@ void host_config_print(const struct host_config *c)
 {
 	char time[FIGURE_TEXT], bytes[FIGURE_TEXT];
 
-	printf("database\t%s\n", c->database);
+	if (c->database)
+		printf("database\t%s\n", c->database);
 	if (c->auth)
 		printf("auth\t\t%s\n", c->auth);
+	if (c->listen)
+		printf("listen\t\t%s\n", c->listen);
+	if (c->token)
+		printf("token\t\t%s\n", c->token);
 	printf("every\t\t%s\n", text_duration(time, sizeof(time), (double)c->every_ns));
 	printf("host\t\t%s\n", c->host);
 	for (size_t i = 0; i < c->folders; i++)

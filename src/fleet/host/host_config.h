@@ -4,6 +4,7 @@
  *
  *	database = clickhouse://db.example/fleet
  *	folder = /run/mayfly
+ *	listen = 9400
  *
  *	[labels]
  *	ring = canary
@@ -43,7 +44,9 @@ struct host_rule {
 
 struct host_config {
 	char *text; /* of the file; all texts below lie in it, or are constant */
-	const char *database, *auth, *host, *salt; /* auth: or NULL */
+	const char *database, *auth, *listen,
+	    *token; /* or NULL; one of database and listen is given */
+	const char *host, *salt;
 	int64_t every_ns;
 	uint64_t largest; /* bytes of a spool */
 	bool remove;

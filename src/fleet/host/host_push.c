@@ -15,43 +15,6 @@
 #include "record/spool_copy.h"
 #include "base/system/clock.h"
 
-/* After so many traces, names of files that are gone have had their time. */
-#define SESSION_TRACES 1000
-
-/* ---- names ---- */
-
-static struct live_session *session_of(struct host_push *h, uid_t owner)
-{
-	struct host_session *s = h->session;
-
-	for (size_t i = 0; i < HOST_SESSIONS; i++) {
-		struct host_session *other = &h->session[i];
-
-		if (other->session && other->owner == owner) {
-			s = other;
-			break;
-		}
-		if (other->used < s->used)
-			s = other;
-	}
-	if (s->session && (s->owner != owner || s->traces >= SESSION_TRACES)) {
-		live_session_free(s->session);
-		s->session = NULL;
-	}
-	if (!s->session)
-		*s = (struct host_session){.session = live_session_new(), .owner = owner};
-	s->used = ++h->uses;
-	s->traces++;
-	return s->session;
-}
-
-void host_push_end(struct host_push *h)
-{
-	for (size_t i = 0; i < HOST_SESSIONS; i++)
-		live_session_free(h->session[i].session);
-	memset(h->session, 0, sizeof(h->session));
-}
-
 /* ---- a look at the spool ---- */
 
 /* What there is to say of a process. */
@@ -79,23 +42,6 @@ static bool is_due(const struct host_process *p, const struct sight *s, const st
 	return p->ended || p->unpushed || (p->live && now_ns - p->pushed_ns >= length);
 }
 
-static int open_copy(struct host_push *h, const struct host_process *p, int fd, uint64_t most,
-		     struct live_trace *trace)
-{
-	struct live_session *session = session_of(h, p->owner);
-	int64_t copied_ns = now_ns();
-	void *copy;
-	size_t size;
-	int error = spool_copy(fd, most, &copy, &size);
-
-	if (error)
-		return error;
-	error =
-	    session ? live_trace_open_copy(session, copy, size, copied_ns, trace) : MAYFLY_E_MEMORY;
-	free(copy);
-	return error;
-}
-
 static const char *text_of(int error)
 {
 	return error == EFBIG ? "is larger than the configuration's 'largest'"
@@ -120,7 +66,8 @@ static int look(struct host_push *h, struct host_process *p, const struct host_c
 		p->on = s->on;
 		p->unpushed |= s->records;
 		if (is_due(p, s, c, now_ns))
-			error = open_copy(h, p, fd, c->largest, &s->trace);
+			error =
+			    host_copy_open(&h->copies, p->owner, fd, c->largest, true, &s->trace);
 	}
 	host_rights_close(fd);
 	return error;
@@ -164,6 +111,7 @@ static void get_away(struct host_push *h, const char *why)
 {
 	push_say_away(&h->said, &h->to.url, why, false);
 	h->away = true;
+	h->failures++;
 }
 
 static bool check_tables(struct host_push *h)
@@ -175,7 +123,9 @@ static bool check_tables(struct host_push *h)
 static void take_pushed(struct host_push *h, struct host_process *p, const struct sight *s,
 			int64_t now_ns)
 {
+	push_say_back(&h->said, &h->to.url);
 	push_say_window(&h->said, mayfly_trace_info(s->trace.trace), p->ended);
+	h->last_ns = now_ns;
 	p->unpushed = s->records && !p->ended;
 	p->live = s->live;
 	p->share = host_process_share(p);
@@ -205,6 +155,9 @@ void host_push(struct host_push *h, struct host_process *p, const struct host_co
 		live_trace_say_whole(&s.trace);
 	switch (check_tables(h) ? push_sight(h, p, c, &s, why) : PUSH_AWAY) {
 	case PUSH_GOOD:
+		h->windows++;
+		take_pushed(h, p, &s, now_ns);
+		break;
 	case PUSH_THERE:
 		take_pushed(h, p, &s, now_ns);
 		break;

@@ -4,28 +4,20 @@
 #ifndef MAYFLY_HOST_PUSH_H
 #define MAYFLY_HOST_PUSH_H
 
+#include "fleet/host/host_copy.h"
 #include "fleet/host/host_process.h"
 #include "fleet/push/push_said.h"
 #include "fleet/push/push_window.h"
-#include "record/live_trace.h"
-
-/* Names of functions, which are kept for some users each, as one may read what another may not. */
-#define HOST_SESSIONS 4u
-
-struct host_session {
-	struct live_session *session; /* NULL: none */
-	uid_t owner;
-	uint64_t used;
-	unsigned int traces; /* named with it */
-};
 
 struct host_push {
 	struct push_to to; /* its service, labels and share are each process's */
 	struct push_said said;
 	bool away;    /* since this was last set to false, the database has not answered */
 	bool checked; /* the tables have the right version */
-	struct host_session session[HOST_SESSIONS];
-	uint64_t uses;
+	struct host_copies copies;
+	/* For who asks how it goes. */
+	uint64_t windows, failures;
+	int64_t last_ns; /* CLOCK_MONOTONIC of the last window; 0: none */
 };
 
 /*
@@ -35,7 +27,5 @@ struct host_push {
  */
 void host_push(struct host_push *h, struct host_process *p, const struct host_config *c,
 	       int64_t now_ns);
-
-void host_push_end(struct host_push *h);
 
 #endif

@@ -9,15 +9,27 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define NO_GROUP 65534 /* of users that this system does not know */
 
-static bool taken;
+static _Thread_local bool taken;
+
+/* The kernel has rights for each thread; libc's functions change those of all threads. */
+static bool set_user(uid_t user)
+{
+	return !syscall(SYS_setresuid, (uid_t)-1, user, (uid_t)-1);
+}
+
+static bool set_group(gid_t group)
+{
+	return !syscall(SYS_setresgid, (gid_t)-1, group, (gid_t)-1);
+}
 
 void host_rights_begin(void)
 {
-	/* If it fails, so does setegid() in take_rights(): both need CAP_SETGID. */
+	/* If it fails, so does set_group() in take_rights(): both need CAP_SETGID. */
 	if (!getuid() && setgroups(0, NULL))
 		return;
 }
@@ -25,17 +37,19 @@ void host_rights_begin(void)
 /* Takes the rights of this user. False: they cannot be taken, and nothing has changed. */
 static bool take_rights(uid_t user)
 {
-	const struct passwd *known;
+	struct passwd *known = NULL, entry;
+	char text[4096];
 
 	if (user == getuid())
 		return true;
 	if (getuid())
 		return false;
-	known = getpwuid(user);
-	if (setegid(known ? known->pw_gid : NO_GROUP))
+	if (getpwuid_r(user, &entry, text, sizeof(text), &known))
+		known = NULL;
+	if (!set_group(known ? known->pw_gid : NO_GROUP))
 		return false;
-	taken = !seteuid(user);
-	if (!taken && setegid(getgid()))
+	taken = set_user(user);
+	if (!taken && !set_group(getgid()))
 		abort();
 	return taken;
 }
@@ -43,7 +57,7 @@ static bool take_rights(uid_t user)
 void host_rights_end(void)
 {
 	/* Going on with another user's rights would be wrong in ways that nobody notices. */
-	if (taken && (seteuid(getuid()) || setegid(getgid())))
+	if (taken && (!set_user(getuid()) || !set_group(getgid())))
 		abort();
 	taken = false;
 }

@@ -2,14 +2,15 @@
 /*
  * With whose rights `mayfly agent` opens spools. A spool belongs to the user of its process, who may
  * put any file or link in its place and any file name into it. So spools are read, steered and
- * removed with the rights of their owner, and reach nothing that the owner could not reach.
+ * removed with the rights of their owner, and reach nothing that the owner could not reach. Only the thread that
+ * takes the rights has them.
  */
 #ifndef MAYFLY_HOST_RIGHTS_H
 #define MAYFLY_HOST_RIGHTS_H
 
 #include <sys/types.h>
 
-/* Once, before all others: root gives up its supplementary groups. */
+/* Once, before all others and before there are threads: root gives up its supplementary groups. */
 void host_rights_begin(void);
 
 /*

@@ -79,7 +79,7 @@ static bool answer_profile(struct pull *p, const struct pull_request *r, struct 
 
 	answer->status = 200;
 	answer->type = "application/octet-stream";
-	switch (pull_profile(&p->source, r, &answer->bytes, why)) {
+	switch (pull_profile(&p->source, r, answer->asked_ns, &answer->bytes, why)) {
 	case PULL_GOOD:
 		break;
 	case PULL_NOBODY:

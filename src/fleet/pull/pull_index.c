@@ -2,8 +2,10 @@
 /* What there is to be fetched: see pull_index.h. */
 #include "fleet/pull/pull_index.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static void put_text(struct bytes *to, const char *text)
 {
@@ -59,14 +61,21 @@ static void put_json(struct bytes *to, const char *text)
 	put_text(to, "\"");
 }
 
-/* "127.0.0.1:9400" of "http://127.0.0.1:9400/" */
+/* "127.0.0.1:9400" of "http://127.0.0.1:9400/"; where any address is meant, this machine's name stands for it. */
 static void put_host(struct bytes *to, const char *address)
 {
-	static const char scheme[] = "http://";
-	char host[128] = "";
+	static const char scheme[] = "http://", any4[] = "0.0.0.0:", any6[] = "[::]:";
+	char host[HOST_NAME_MAX + 16] = "", name[HOST_NAME_MAX + 1] = "localhost";
+	size_t any;
 
 	if (!strncmp(address, scheme, sizeof(scheme) - 1))
-		snprintf(host, sizeof(host), "%s", address + sizeof(scheme) - 1);
+		address += sizeof(scheme) - 1;
+	any = !strncmp(address, any4, sizeof(any4) - 1)	  ? sizeof(any4) - 1
+	      : !strncmp(address, any6, sizeof(any6) - 1) ? sizeof(any6) - 1
+							  : 0;
+	if (any && gethostname(name, sizeof(name) - 1))
+		strcpy(name, "localhost");
+	snprintf(host, sizeof(host), "%s%s%s", any ? name : "", any ? ":" : "", address + any);
 	host[strcspn(host, "/")] = 0;
 	put_json(to, host);
 }

@@ -4,13 +4,12 @@
  *
  * A recording has everything since its start, so one look at the end is enough for a difference:
  *
- *	start of the first		 end - seconds		  end
+ *	start of the first		 request		  request + seconds
  *	├────────────────────────────────┼────────────────────────┤
  *				  live here is subtracted,  from what is live here;
  *				  allocated: what lies between
  *
- * Several processes are merged by the clock. They are opened one after the other, so the end is that of the
- * one that was opened first.
+ * Several processes are merged by the clock.
  */
 #include "fleet/pull/pull_profile.h"
 
@@ -31,7 +30,9 @@ struct profile {
 	struct trace_merge *merge;
 	struct live_trace *open; /* those that the merge still reads */
 	size_t count, kept;
-	int64_t end_real_ns; /* the earliest of their ends */
+	int64_t asked_ns;
+	int64_t first_real_ns,
+	    first_ns; /* when the first of them started: since 1970, CLOCK_MONOTONIC */
 	struct trace_buffer merged;
 	struct mayfly_trace *trace; /* what is exported */
 	char *why;
@@ -56,7 +57,6 @@ static int open_one(struct profile *p, const struct pull_process *process)
 	struct live_trace *t = &p->open[p->kept];
 	int error = p->source->open(p->source->context, process, true, t);
 	const struct mayfly_info *info;
-	int64_t end;
 
 	/* It has just ended, or has allocated nothing so far. */
 	if (error)
@@ -65,9 +65,10 @@ static int open_one(struct profile *p, const struct pull_process *process)
 			   : error;
 	live_trace_say_whole(t);
 	info = mayfly_trace_info(t->trace);
-	end = info->start_real_ns + info->duration_ns;
-	if (!p->kept++ || end < p->end_real_ns)
-		p->end_real_ns = end;
+	if (!p->kept++ || info->start_real_ns < p->first_real_ns) {
+		p->first_real_ns = info->start_real_ns;
+		p->first_ns = t->start_ns;
+	}
 	return 0;
 }
 
@@ -131,9 +132,8 @@ static int put_sink(void *to, const void *bytes, size_t size)
 
 static int export_it(struct profile *p, struct bytes *to)
 {
-	const struct mayfly_info *info = mayfly_trace_info(p->trace);
 	int64_t seconds_ns = p->request->seconds * SECOND_NS;
-	int64_t end_ns = p->end_real_ns - info->start_real_ns;
+	int64_t from_ns = p->asked_ns - p->first_ns;
 	struct mayfly_query now, before;
 	struct export_options options = {.purpose = "",
 					 .query = &now,
@@ -145,8 +145,8 @@ static int export_it(struct profile *p, struct bytes *to)
 	now.metric = MAYFLY_LIVE;
 	now.at_ns = MAYFLY_AT_END;
 	if (seconds_ns) {
-		now.at_ns = now.to_ns = end_ns;
-		now.from_ns = end_ns > seconds_ns ? end_ns - seconds_ns : 0;
+		now.from_ns = from_ns > 0 ? from_ns : 0;
+		now.at_ns = now.to_ns = from_ns + seconds_ns;
 		before = now;
 		before.at_ns = now.from_ns;
 		options.before = &before;
@@ -182,9 +182,9 @@ static enum pull_done make(struct profile *p, const struct pull_list *list, stru
 }
 
 enum pull_done pull_profile(const struct pull_source *source, const struct pull_request *request,
-			    struct bytes *to, char why[PULL_WHY])
+			    int64_t asked_ns, struct bytes *to, char why[PULL_WHY])
 {
-	struct profile p = {.source = source, .request = request, .why = why};
+	struct profile p = {.source = source, .request = request, .asked_ns = asked_ns, .why = why};
 	struct pull_list list = {0};
 	enum pull_done done = PULL_FAILED;
 

@@ -17,8 +17,9 @@ enum pull_done {
 	PULL_FAILED,
 };
 
-/* The processes are those that the request names; it is called when its seconds are over. */
+/* The processes are those that the request names; it came at asked_ns (CLOCK_MONOTONIC), and its
+ * seconds are over. */
 enum pull_done pull_profile(const struct pull_source *source, const struct pull_request *request,
-			    struct bytes *to, char why[PULL_WHY]);
+			    int64_t asked_ns, struct bytes *to, char why[PULL_WHY]);
 
 #endif

@@ -10,13 +10,17 @@
 
 struct push_said {
 	bool quiet;
-	bool away; /* the last push failed, and was complained about */
+	bool away;	 /* the last push failed, and was complained about */
+	int64_t away_ns; /* since then, CLOCK_MONOTONIC */
 };
+
+/* The server has answered as it should: if it was away, says so, and for how long it was. */
+void push_say_back(struct push_said *s, const struct server_url *url);
 
 /* A window was pushed: prints a line. */
 void push_say_window(struct push_said *s, const struct mayfly_info *info, bool ended);
 
-/* The server could not be reached: says so once, until a push succeeds again. last: there will be no
+/* The server could not be reached: says so once, with the time of day, until push_say_back(). last: there will be no
  * other window. */
 void push_say_away(struct push_said *s, const struct server_url *url, const char *why, bool last);
 
