@@ -9,46 +9,31 @@
 #include "base/array.h"
 #include "base/hash.h"
 
-static size_t first_slot(const struct texts *t, const char *text)
+static uint64_t hash_of_text(const void *texts, uint32_t number)
 {
-	return (size_t)hash_string(text) & (t->slots - 1);
+	return hash_string(((const struct texts *)texts)->text[number]);
 }
 
-static bool grow(struct texts *t)
+static bool text_equals(const void *texts, uint32_t number, const void *text)
 {
-	size_t slots = t->slots ? t->slots * 2 : 256;
-	uint32_t *slot = calloc(slots, sizeof(*slot));
-
-	if (!slot)
-		return false;
-	free(t->slot);
-	t->slot = slot;
-	t->slots = slots;
-	for (size_t i = 0; i < t->count; i++) {
-		size_t at = first_slot(t, t->text[i]);
-
-		while (slot[at])
-			at = (at + 1) & (slots - 1);
-		slot[at] = (uint32_t)i + 1;
-	}
-	return true;
+	return strcmp(((const struct texts *)texts)->text[number], text) == 0;
 }
 
 uint32_t texts_number(struct texts *t, const char *text)
 {
-	size_t at;
+	uint32_t *slot;
 
-	if (t->count * 2 >= t->slots && !grow(t))
+	if (!hash_index_reserve(&t->index, t->count, hash_of_text, t))
 		return TEXTS_FAILED;
-	for (at = first_slot(t, text); t->slot[at]; at = (at + 1) & (t->slots - 1))
-		if (strcmp(t->text[t->slot[at] - 1], text) == 0)
-			return t->slot[at] - 1;
+	slot = hash_index_find(&t->index, hash_string(text), text_equals, t, text);
+	if (*slot)
+		return *slot - 1;
 	if (!array_reserve(&t->text, &t->capacity, t->count, sizeof(*t->text)))
 		return TEXTS_FAILED;
 	t->text[t->count] = strdup(text);
 	if (!t->text[t->count])
 		return TEXTS_FAILED;
-	t->slot[at] = (uint32_t)++t->count;
+	*slot = (uint32_t)++t->count;
 	return (uint32_t)t->count - 1;
 }
 
@@ -57,6 +42,6 @@ void texts_free(struct texts *t)
 	for (size_t i = 0; i < t->count; i++)
 		free(t->text[i]);
 	free(t->text);
-	free(t->slot);
+	free(t->index.slot);
 	*t = (struct texts){0};
 }

@@ -6,11 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/hash_index.h"
+
 struct texts {
 	char **text; /* copies */
 	size_t count, capacity;
-	uint32_t *slot; /* hash table, open addressing: number + 1, or 0 */
-	size_t slots;	/* a power of two */
+	struct hash_index index;
 };
 
 #define TEXTS_FAILED UINT32_MAX /* out of memory */

@@ -13,6 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/hash_index.h"
+
 #define INTERNER_NONE UINT32_MAX
 
 struct key {
@@ -23,8 +25,7 @@ struct key {
 struct interner {
 	struct key *key;
 	size_t count, capacity;
-	uint32_t *slot; /* open addressing: number + 1, or 0 */
-	size_t slots;	/* a power of two */
+	struct hash_index index;
 };
 
 /* The number of a key; *is_new when it was not there. INTERNER_NONE: out of memory. */

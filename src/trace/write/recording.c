@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The arrays of a recording and their growth. Strings, frames and nodes are distinct: each has a
- * hash table beside its array, open addressing with linear probing, whose slots hold index + 1:
- *
- *	hash of a text -> | 0 | 7 | 0 | 3 | ... |     0: free slot
- *	                        |       +-> string 2
- *	                        +---------> string 6
- *
- * That of nodes holds (parent, frame, node), and only the children of nodes that have many. Types of track events and sets of labels are distinct
- * too.
+ * The arrays of a recording and their growth. Strings, frames, nodes, types of track events and sets of
+ * labels are distinct: each has a hash table beside its array. That of nodes holds (parent, frame,
+ * node), and only the children of nodes that have many.
  */
 #include "trace/write/recording.h"
 
@@ -48,8 +42,9 @@ static uint64_t hash_text(const char *text, size_t length)
 	return hash_mix(h);
 }
 
-static uint64_t hash_string_at(const struct recording *r, uint32_t index)
+static uint64_t hash_string_at(const void *recording, uint32_t index)
 {
+	const struct recording *r = recording;
 	const char *text = recording_text(r, index);
 
 	return hash_text(text, strlen(text));
@@ -60,47 +55,21 @@ static uint64_t hash_frame(const struct recording_frame *f)
 	return hash_mix(f->address ^ hash_mix((uint64_t)f->kind << 32 | f->module));
 }
 
-static uint64_t hash_frame_at(const struct recording *r, uint32_t index)
+static uint64_t hash_frame_at(const void *recording, uint32_t index)
 {
+	const struct recording *r = recording;
+
 	return hash_frame(&r->frame[index]);
 }
 
-/* Doubles a hash table when more than half of it would be used by `items`. */
-static bool rehash(struct recording *r, struct recording_index *x, size_t items,
-		   uint64_t (*hash_at)(const struct recording *, uint32_t))
+/* Makes room in a hash table; false when out of memory. */
+static bool index_room(struct recording *r, struct hash_index *x, size_t items,
+		       uint64_t (*hash_at)(const void *recording, uint32_t item))
 {
-	size_t bigger = x->slots ? x->slots * 2 : 64;
-	uint32_t *fresh;
+	bool room = hash_index_reserve(x, items, hash_at, r);
 
-	if (items < x->slots / 2)
-		return true;
-	fresh = calloc(bigger, sizeof(*fresh));
-	if (!fresh) {
-		r->failed = true;
-		return false;
-	}
-	for (size_t i = 0; i < items; i++) {
-		size_t slot = hash_at(r, (uint32_t)i) & (bigger - 1);
-
-		while (fresh[slot])
-			slot = (slot + 1) & (bigger - 1);
-		fresh[slot] = (uint32_t)i + 1;
-	}
-	free(x->slot);
-	*x = (struct recording_index){fresh, bigger};
-	return true;
-}
-
-/* The slot of the item that equals the key, or the free one where it belongs. The table has room. */
-static inline uint32_t *
-recording_slot(const struct recording *r, const struct recording_index *x, uint64_t hash,
-	       const void *key, bool (*same)(const struct recording *, uint32_t, const void *))
-{
-	size_t mask = x->slots - 1, i = hash & mask;
-
-	while (x->slot[i] && !same(r, x->slot[i] - 1, key))
-		i = (i + 1) & mask;
-	return &x->slot[i];
+	r->failed |= !room;
+	return room;
 }
 
 /* Makes room for one more node; false when out of memory. */
@@ -163,8 +132,9 @@ struct string_key {
 	size_t length;
 };
 
-static bool same_string(const struct recording *r, uint32_t string, const void *key)
+static bool same_string(const void *recording, uint32_t string, const void *key)
 {
+	const struct recording *r = recording;
 	const struct string_key *k = key;
 	const char *present = recording_text(r, string);
 
@@ -173,8 +143,8 @@ static bool same_string(const struct recording *r, uint32_t string, const void *
 
 static uint32_t *string_slot(const struct recording *r, const char *text, size_t length)
 {
-	return recording_slot(r, &r->string_index, hash_text(text, length),
-			      &(struct string_key){text, length}, same_string);
+	return hash_index_find(&r->string_index, hash_text(text, length), same_string, r,
+			       &(struct string_key){text, length});
 }
 
 static size_t length_of(const char *text, size_t length)
@@ -191,7 +161,7 @@ uint32_t recording_string(struct recording *r, const char *text, size_t length)
 	if (!length)
 		text = "";
 	length = length_of(text, length);
-	if (!rehash(r, &r->string_index, r->strings, hash_string_at))
+	if (!index_room(r, &r->string_index, r->strings, hash_string_at))
 		return 0;
 	slot = string_slot(r, text, length);
 	if (*slot)
@@ -235,8 +205,9 @@ const char *recording_text(const struct recording *r, uint32_t string)
 	return string < r->strings ? (const char *)r->text.at + r->string_start[string] : "";
 }
 
-static bool same_frame(const struct recording *r, uint32_t frame, const void *key)
+static bool same_frame(const void *recording, uint32_t frame, const void *key)
 {
+	const struct recording *r = recording;
 	const struct recording_frame *a = &r->frame[frame], *b = key;
 
 	return a->kind == b->kind && a->module == b->module && a->address == b->address;
@@ -247,9 +218,9 @@ uint32_t recording_frame(struct recording *r, uint32_t kind, uint32_t module, ui
 	struct recording_frame frame = {.kind = kind, .module = module, .address = address};
 	uint32_t *slot, index;
 
-	if (!rehash(r, &r->frame_index, r->frames, hash_frame_at))
+	if (!index_room(r, &r->frame_index, r->frames, hash_frame_at))
 		return 0;
-	slot = recording_slot(r, &r->frame_index, hash_frame(&frame), &frame, same_frame);
+	slot = hash_index_find(&r->frame_index, hash_frame(&frame), same_frame, r, &frame);
 	if (*slot)
 		return *slot - 1;
 	index = ADD_ITEM(r, r->frame, r->frames, r->frame_size, frame);
@@ -265,7 +236,7 @@ bool recording_move_frame(struct recording *r, uint32_t frame, uint32_t module, 
 
 	moved.module = module;
 	moved.address = address;
-	slot = recording_slot(r, &r->frame_index, hash_frame(&moved), &moved, same_frame);
+	slot = hash_index_find(&r->frame_index, hash_frame(&moved), same_frame, r, &moved);
 	if (f->module != RECORDING_NONE || *slot)
 		return false;
 	/* The slot of its old place stays in use until the table grows; lookups compare it and go
@@ -472,13 +443,16 @@ static uint64_t hash_type(const struct recording_track_type *t)
 	return h;
 }
 
-static uint64_t hash_type_at(const struct recording *r, uint32_t index)
+static uint64_t hash_type_at(const void *recording, uint32_t index)
 {
+	const struct recording *r = recording;
+
 	return hash_type(&r->track_type[index]);
 }
 
-static bool same_track_type(const struct recording *r, uint32_t type, const void *key)
+static bool same_track_type(const void *recording, uint32_t type, const void *key)
 {
+	const struct recording *r = recording;
 	const struct recording_track_type *a = &r->track_type[type], *b = key;
 
 	if (a->kind != b->kind || a->name != b->name || a->category != b->category ||
@@ -506,9 +480,10 @@ uint32_t recording_track_type(struct recording *r, const struct recording_track_
 {
 	uint32_t *slot, index;
 
-	if (!type_can_be(r, type) || !rehash(r, &r->track_type_index, r->track_types, hash_type_at))
+	if (!type_can_be(r, type) ||
+	    !index_room(r, &r->track_type_index, r->track_types, hash_type_at))
 		return RECORDING_NONE;
-	slot = recording_slot(r, &r->track_type_index, hash_type(type), type, same_track_type);
+	slot = hash_index_find(&r->track_type_index, hash_type(type), same_track_type, r, type);
 	if (*slot)
 		return *slot - 1;
 	if (r->track_types == MAYFLY_TRACK_TYPES)
@@ -553,15 +528,17 @@ static uint64_t hash_labels(const struct recording_label *label, uint32_t count)
 	return h;
 }
 
-static uint64_t hash_labels_at(const struct recording *r, uint32_t index)
+static uint64_t hash_labels_at(const void *recording, uint32_t index)
 {
+	const struct recording *r = recording;
 	const struct recording_labels *s = &r->label_set[index];
 
 	return hash_labels(s->count ? r->label + s->first : NULL, s->count);
 }
 
-static bool same_labels(const struct recording *r, uint32_t set, const void *key)
+static bool same_labels(const void *recording, uint32_t set, const void *key)
 {
+	const struct recording *r = recording;
 	const struct recording_labels *s = &r->label_set[set];
 	const struct labels_key *k = key;
 
@@ -594,13 +571,13 @@ uint32_t recording_labels(struct recording *r, const struct recording_label *lab
 	if (!count)
 		return 0;
 	if (count > RECORDING_LABELS ||
-	    !rehash(r, &r->label_set_index, r->label_sets, hash_labels_at))
+	    !index_room(r, &r->label_set_index, r->label_sets, hash_labels_at))
 		return RECORDING_NONE;
 	for (uint32_t i = 0; i < count; i++)
 		if (label[i].key >= r->strings || label[i].value >= r->strings)
 			return RECORDING_NONE;
-	slot = recording_slot(r, &r->label_set_index, hash_labels(label, count),
-			      &(struct labels_key){label, count}, same_labels);
+	slot = hash_index_find(&r->label_set_index, hash_labels(label, count), same_labels, r,
+			       &(struct labels_key){label, count});
 	if (*slot)
 		return *slot - 1;
 	set = new_labels(r, label, count);

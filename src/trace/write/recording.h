@@ -12,6 +12,7 @@
 #include <mayfly/trace.h>
 
 #include "base/bytes.h"
+#include "base/hash_index.h"
 #include "format/format.h"
 
 #define RECORDING_NONE UINT32_MAX
@@ -78,12 +79,6 @@ struct recording_labels {
 	uint32_t first, count; /* in label[] */
 };
 
-/* A hash table beside an array of distinct items. */
-struct recording_index {
-	uint32_t *slot; /* index + 1; 0: free */
-	size_t slots;
-};
-
 struct recording {
 	struct mayfly_info info; /* the scalars; its pointers are not used, see below */
 	uint32_t *command;	 /* strings */
@@ -120,7 +115,7 @@ struct recording {
 	size_t links_size;
 	size_t node_hash_size, edges;
 	size_t track_type_size, label_set_size, label_size;
-	struct recording_index string_index, frame_index, track_type_index, label_set_index;
+	struct hash_index string_index, frame_index, track_type_index, label_set_index;
 	size_t event_texts;
 	bool failed; /* out of memory: rows are missing, and no writer finishes the trace */
 };
