@@ -129,6 +129,30 @@ extern const struct report_view_kind {
 	bool needs_blocks;   /* each with its own size and times */
 } report_views[];	     /* by enum report_view */
 
+/* ---- views with an answer of their own ---- */
+
+/* An exit status. `run` gets the answer; with --json, `put_json` puts it into the document `j`, else `show`
+ * prints it; `release` frees it. */
+#define REPORT_ANSWER(r, run, put_json, show, release)                                             \
+	({                                                                                         \
+		int status_ = run;                                                                 \
+                                                                                                   \
+		if (status_) {                                                                     \
+			status_ = report_failed(r, status_);                                       \
+		} else {                                                                           \
+			if ((r)->json) {                                                           \
+				struct json j = json_document();                                   \
+                                                                                                   \
+				put_json;                                                          \
+				status_ = json_print(&j);                                          \
+			} else {                                                                   \
+				status_ = show;                                                    \
+			}                                                                          \
+			release;                                                                   \
+		}                                                                                  \
+		status_;                                                                           \
+	})
+
 /* ---- report_failed.c ---- */
 
 /* Prints a line instead of a table without rows. */
@@ -181,6 +205,8 @@ bool report_show_answer(const struct report *r, const struct mayfly_result *resu
 			size_t depth);
 /* Exact traces have very many stacks; only the first ones are shown, and needed. */
 size_t report_stacks_needed(const struct report *r, size_t rows);
+/* How many rows --top asks for; the query makes no more stacks than these. */
+size_t report_rows_wanted(struct report *r);
 int report_print_answer(struct report *r);
 void report_print_legend(const struct report *r);
 

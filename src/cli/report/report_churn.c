@@ -64,22 +64,9 @@ static int print_churn(const struct report *r, const struct mayfly_churn *c)
 
 int report_print_churn(struct report *r)
 {
-	struct mayfly_churn *c;
-	size_t rows = r->top ? r->top : SIZE_MAX;
-	int error, status;
+	struct mayfly_churn *a;
 
-	r->q.query.stack_rows = report_stacks_needed(r, r->top);
-	error = mayfly_churn_run(r->file.trace, &r->q.query, rows, &c);
-	if (error)
-		return report_failed(r, error);
-	if (r->json) {
-		struct json j = json_document();
-
-		json_churn(&j, r->file.trace, &r->q.query, c);
-		status = json_print(&j);
-	} else {
-		status = print_churn(r, c);
-	}
-	mayfly_churn_free(c);
-	return status;
+	return REPORT_ANSWER(
+	    r, mayfly_churn_run(r->file.trace, &r->q.query, report_rows_wanted(r), &a),
+	    json_churn(&j, r->file.trace, &r->q.query, a), print_churn(r, a), mayfly_churn_free(a));
 }

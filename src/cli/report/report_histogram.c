@@ -140,22 +140,11 @@ static int print_histogram(const struct report *r, const struct mayfly_histogram
 
 int report_print_histogram(struct report *r)
 {
-	struct mayfly_histogram *h;
-	size_t rows = r->top ? r->top : SIZE_MAX;
-	int error, status;
+	struct mayfly_histogram *a;
 
-	r->q.query.stack_rows = report_stacks_needed(r, r->top);
-	error = mayfly_histogram_run(r->file.trace, &r->q.query, r->classes, rows, &h);
-	if (error)
-		return report_failed(r, error);
-	if (r->json) {
-		struct json j = json_document();
-
-		json_histogram(&j, r->file.trace, &r->q.query, r->classes, h);
-		status = json_print(&j);
-	} else {
-		status = print_histogram(r, h);
-	}
-	mayfly_histogram_free(h);
-	return status;
+	return REPORT_ANSWER(
+	    r,
+	    mayfly_histogram_run(r->file.trace, &r->q.query, r->classes, report_rows_wanted(r), &a),
+	    json_histogram(&j, r->file.trace, &r->q.query, r->classes, a), print_histogram(r, a),
+	    mayfly_histogram_free(a));
 }

@@ -68,21 +68,9 @@ static int print_reallocs(const struct report *r, const struct mayfly_reallocs *
 int report_print_reallocs(struct report *r)
 {
 	struct mayfly_reallocs *a;
-	size_t rows = r->top ? r->top : SIZE_MAX;
-	int error, status;
 
-	r->q.query.stack_rows = report_stacks_needed(r, r->top);
-	error = mayfly_reallocs_run(r->file.trace, &r->q.query, rows, &a);
-	if (error)
-		return report_failed(r, error);
-	if (r->json) {
-		struct json j = json_document();
-
-		json_reallocs(&j, r->file.trace, &r->q.query, a);
-		status = json_print(&j);
-	} else {
-		status = print_reallocs(r, a);
-	}
-	mayfly_reallocs_free(a);
-	return status;
+	return REPORT_ANSWER(
+	    r, mayfly_reallocs_run(r->file.trace, &r->q.query, report_rows_wanted(r), &a),
+	    json_reallocs(&j, r->file.trace, &r->q.query, a), print_reallocs(r, a),
+	    mayfly_reallocs_free(a));
 }

@@ -575,6 +575,12 @@ size_t report_stacks_needed(const struct report *r, size_t rows)
 	return r->exact && !r->all ? rows : 0;
 }
 
+size_t report_rows_wanted(struct report *r)
+{
+	r->q.query.stack_rows = report_stacks_needed(r, r->top);
+	return r->top ? r->top : SIZE_MAX;
+}
+
 /* Whether the rows hold malloc's blocks as well as blocks that lie in them. */
 static bool shows_twice(const struct report *r)
 {

@@ -139,22 +139,10 @@ static int print_series_text(const struct report *r, const struct mayfly_series 
 
 int report_print_series(struct report *r)
 {
-	struct mayfly_series *s;
-	int error, status;
+	struct mayfly_series *a;
 
-	r->q.query.stack_rows = report_stacks_needed(r, r->top);
-	error = mayfly_series_run(r->file.trace, &r->q.query, r->moments,
-				  r->top ? r->top : SIZE_MAX, &s);
-	if (error)
-		return report_failed(r, error);
-	if (r->json) {
-		struct json j = json_document();
-
-		json_series(&j, r->file.trace, &r->q.query, s);
-		status = json_print(&j);
-	} else {
-		status = print_series_text(r, s);
-	}
-	mayfly_series_free(s);
-	return status;
+	return REPORT_ANSWER(
+	    r, mayfly_series_run(r->file.trace, &r->q.query, r->moments, report_rows_wanted(r), &a),
+	    json_series(&j, r->file.trace, &r->q.query, a), print_series_text(r, a),
+	    mayfly_series_free(a));
 }

@@ -215,9 +215,7 @@ static int print_survival(const struct survival_view *v)
 int report_print_survival(struct report *r)
 {
 	const struct mayfly_info *info = r->file.info;
-	struct mayfly_survival *survival;
-	struct survival_view v = {.r = r};
-	int error, status;
+	struct mayfly_survival *a;
 
 	if (info->snapshot_ns && info->absent)
 		return cli_error("%s: the file that it comes from does not have single blocks, "
@@ -231,18 +229,8 @@ int report_print_survival(struct report *r)
 	if ((info->heaps || info->complete) && !(info->heaps & 1u << MAYFLY_HEAP_OCAML_MINOR))
 		return cli_error("%s: has no blocks of OCaml's minor heap for --survival to show",
 				 r->path);
-	error = mayfly_survival_run(r->file.trace, &r->q.query, &survival);
-	if (error)
-		return report_failed(r, error);
-	v.survival = survival;
-	if (r->json) {
-		struct json j = json_document();
-
-		json_survival(&j, r->file.trace, &r->q.query, survival, r->top_given ? r->top : 0);
-		status = json_print(&j);
-	} else {
-		status = print_survival(&v);
-	}
-	mayfly_survival_free(survival);
-	return status;
+	return REPORT_ANSWER(
+	    r, mayfly_survival_run(r->file.trace, &r->q.query, &a),
+	    json_survival(&j, r->file.trace, &r->q.query, a, r->top_given ? r->top : 0),
+	    print_survival(&(struct survival_view){r, a}), mayfly_survival_free(a));
 }
