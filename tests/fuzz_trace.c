@@ -212,7 +212,7 @@ static void ask(const struct mayfly_trace *t)
 		if (mayfly_survival_run(t, &query, &survival) == 0)
 			mayfly_survival_free(survival);
 	}
-	for (int by = MAYFLY_BY_FUNCTION; by <= MAYFLY_BY_TYPE; by++) {
+	for (int by = MAYFLY_BY_FUNCTION; by < GROUPING_COUNT; by++) {
 		mayfly_query_defaults(&query);
 		query.by = (enum mayfly_by)by;
 		query.metric = MAYFLY_IN_PICTURE;

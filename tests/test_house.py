@@ -174,7 +174,7 @@ ROOMS = {  # room (the longest folder that matches) -> rooms whose headers and f
     "stream": {"base", "base/system", "format"},
     "record": {"base", "base/system", "format", "ocaml_events", "trace/read", "trace/write", "trace/rewrite",
                "spool", "heap", "symbols", "picture", "stream"},
-    "attach": {"base", "format"},
+    "attach": {"base", "base/system", "format"},
     "picture": {"base", "base/system", "format", "answer", "heap", "attach", "symbols"},
     "fleet/http": {"base"},
     "fleet/database": {"base", "format", "fleet/http"},

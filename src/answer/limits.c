@@ -105,13 +105,8 @@ struct mayfly_query limit_query(const struct limit *limit, const struct limit_ca
 
 static bool add_guilt(struct limit *limit, const struct mayfly_row *row, double change)
 {
-	struct guilt *bigger = realloc(limit->guilt, (limit->guilty + 1) * sizeof(*bigger));
-
-	if (!bigger)
-		return false;
-	limit->guilt = bigger;
-	bigger[limit->guilty++] = (struct guilt){row, change};
-	return true;
+	return ARRAY_ADD(limit->guilt, limit->guilt_room, limit->guilty,
+			 (struct guilt){row, change});
 }
 
 /* How far the figure is above its bound. False: a change whose size is certain may be chance. */

@@ -68,7 +68,7 @@ struct limit {
 	bool certain;	     /* chance did not decide */
 	bool blind;	     /* a converted trace does not say how certain its figures are */
 	struct guilt *guilt; /* the guilty stacks, [guilty] */
-	size_t guilty;
+	size_t guilty, guilt_room;
 	struct mayfly_result *result; /* rows are of one of these */
 	struct trace_diff *growth;
 

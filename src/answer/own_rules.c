@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "answer/text_format.h"
+#include "base/array.h"
 #include "match/expression.h"
 
 #define LONGEST_RULE 4096
@@ -37,7 +38,7 @@ static const char *rule_pattern(const char *line, bool *mine)
 /* line: without the blanks around it. */
 static bool add_rule(struct own_rules *rules, const char *line, struct own_rules_problem *problem)
 {
-	struct own_rule *grown, rule = {0};
+	struct own_rule rule = {0};
 	const char *pattern = rule_pattern(line, &rule.mine);
 	const char *why;
 
@@ -50,15 +51,11 @@ static bool add_rule(struct own_rules *rules, const char *line, struct own_rules
 		text_append(problem->text, sizeof(problem->text), "%s", why);
 		return false;
 	}
-	grown = reallocarray(rules->rule, rules->count + 1, sizeof(*grown));
-	if (!grown) {
-		expression_free(rule.expression);
-		problem->line = 0;
-		return false;
-	}
-	rules->rule = grown;
-	grown[rules->count++] = rule;
-	return true;
+	if (ARRAY_ADD(rules->rule, rules->room, rules->count, rule))
+		return true;
+	expression_free(rule.expression);
+	problem->line = 0;
+	return false;
 }
 
 bool own_rules_add(struct own_rules *rules, const char *text, size_t size,

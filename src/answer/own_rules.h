@@ -25,7 +25,7 @@ struct own_rule {
 
 struct own_rules {
 	struct own_rule *rule;
-	size_t count;
+	size_t count, room;
 };
 
 /* Where a list is wrong. */

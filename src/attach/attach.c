@@ -13,13 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "attach/injection.h"
 #include "attach/safe_point.h"
 #include "attach/target_code.h"
 #include "attach/target_process.h"
+#include "base/system/clock.h"
 #include "format/attachment.h"
 
 #define THREADS_MOST 4096u
@@ -37,14 +37,6 @@ struct request {
 	uint64_t sigreturn;
 	struct attach_result *result;
 };
-
-static int64_t now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 static bool fail(struct request *q, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -277,12 +269,12 @@ static bool brings_malloc(const struct request *q)
 static bool run(struct request *q)
 {
 	static struct candidate list[THREADS_MOST];
-	int64_t half = q->end_ns - (q->end_ns - now()) / 2;
+	int64_t half = q->end_ns - (q->end_ns - now_ns()) / 2;
 	long pause = FIRST_PAUSE;
 	int refusals = 0;
 
 	for (;;) {
-		enum safe_point_demand demand = now() < half ? SAFE_WHOLE : SAFE_VISIBLE;
+		enum safe_point_demand demand = now_ns() < half ? SAFE_WHOLE : SAFE_VISIBLE;
 		size_t count = list_threads(q->pid, list), refused = 0;
 
 		injection_tend_late();
@@ -310,9 +302,9 @@ static bool run(struct request *q)
 			target_process_explain(q->pid, ESRCH, q->result->why, ATTACH_WHY);
 			return false;
 		}
-		if (now() > q->end_ns)
+		if (now_ns() > q->end_ns)
 			break;
-		nanosleep(&(struct timespec){0, pause}, NULL);
+		clock_wait(pause);
 		pause = 2 * pause < LAST_PAUSE ? 2 * pause : LAST_PAUSE;
 	}
 	return fail(q,
@@ -361,7 +353,7 @@ bool attach_load(pid_t pid, const char *library, const char *settings, int64_t t
 	struct request q = {.pid = pid,
 			    .library = library,
 			    .settings = settings,
-			    .end_ns = now() + timeout_ns,
+			    .end_ns = now_ns() + timeout_ns,
 			    .result = result};
 
 	return perform(&q);
@@ -370,7 +362,7 @@ bool attach_load(pid_t pid, const char *library, const char *settings, int64_t t
 bool attach_unload(pid_t pid, const char *library, int64_t timeout_ns, struct attach_result *result)
 {
 	struct request q = {
-	    .pid = pid, .library = library, .end_ns = now() + timeout_ns, .result = result};
+	    .pid = pid, .library = library, .end_ns = now_ns() + timeout_ns, .result = result};
 
 	return perform(&q);
 }

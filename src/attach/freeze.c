@@ -4,7 +4,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,13 +11,14 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "attach/injection.h"
 #include "attach/target_code.h"
 #include "attach/target_process.h"
 #include "base/array.h"
+#include "base/system/clock.h"
+#include "base/system/process_file.h"
 
 #define THREADS_MOST	 65536u
 #define ROUNDS_MOST	 20u	     /* over threads that begin or get signals meanwhile */
@@ -36,14 +36,6 @@ struct freeze_held {
 	pid_t copy;
 	uint64_t syscall_at, sigreturn_at, exit_at;
 };
-
-static int64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 /* ---- its threads ---- */
 
@@ -270,21 +262,13 @@ static bool find_codes(struct freeze *f)
 	return f->held->syscall_at && f->held->sigreturn_at && f->held->exit_at;
 }
 
-static int open_of(pid_t pid, const char *name)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
-	return open(path, O_RDONLY | O_CLOEXEC);
-}
-
 static bool open_files(struct freeze *f, pid_t pid)
 {
-	f->memory = open_of(pid, "mem");
-	f->maps = open_of(pid, "maps");
+	f->memory = process_file_open(pid, "mem");
+	f->maps = process_file_open(pid, "maps");
 	if (f->memory < 0 || f->maps < 0)
 		return false;
-	f->pages = open_of(pid, "pagemap");
+	f->pages = process_file_open(pid, "pagemap");
 	return true;
 }
 
@@ -377,7 +361,7 @@ static void reap_copy(struct freeze *f)
 		}
 		closedir(dir);
 		if (!reaped)
-			nanosleep(&(struct timespec){0, REAP_PAUSE_NS}, NULL);
+			clock_wait(REAP_PAUSE_NS);
 	}
 }
 

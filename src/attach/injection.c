@@ -12,12 +12,12 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "attach/attach.h"
 #include "attach/target_process.h"
 #include "base/array.h"
+#include "base/system/clock.h"
 
 void (*attach_step)(unsigned int number);
 
@@ -39,14 +39,6 @@ static void step(void)
 
 	if (attach_step)
 		attach_step(steps++);
-}
-
-static int64_t now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
 static int result_of(long value)
@@ -101,7 +93,7 @@ static bool take_stop(pid_t tid, int *status)
 /* 0, EAGAIN or ESRCH. */
 static int wait_for_stop(pid_t tid, int *status, int milliseconds)
 {
-	int64_t end = now() + milliseconds * 1000000ll;
+	int64_t end = now_ns() + milliseconds * 1000000ll;
 	int how = __WALL | WSTOPPED | WEXITED | WNOWAIT | (milliseconds < 0 ? 0 : WNOHANG);
 	siginfo_t info;
 
@@ -116,7 +108,7 @@ static int wait_for_stop(pid_t tid, int *status, int milliseconds)
 		} else if (info.si_pid && take_stop(tid, status)) {
 			return 0;
 		}
-		if (milliseconds >= 0 && now() > end)
+		if (milliseconds >= 0 && now_ns() > end)
 			return EAGAIN;
 		if (!info.si_pid)
 			usleep(100);
@@ -175,7 +167,7 @@ int injection_interrupt(struct injection *i, pid_t pid, pid_t tid)
 	if (ptrace(PTRACE_SEIZE, tid, 0, (void *)(long)PTRACE_O_TRACESYSGOOD))
 		return errno;
 	step();
-	i->stopped_ns = now();
+	i->stopped_ns = now_ns();
 	return result_of(ptrace(PTRACE_INTERRUPT, tid, 0, 0));
 }
 
@@ -692,10 +684,10 @@ int injection_copy_calls(pid_t copy, uint64_t syscall_at, long number, uint64_t 
 
 void injection_bury(const struct injection *i)
 {
-	int64_t end = now() + BURY_MS * 1000000ll;
+	int64_t end = now_ns() + BURY_MS * 1000000ll;
 
 	while (i->killed && !is_own_child(i->tid) && !waitpid(i->tid, NULL, __WALL | WNOHANG)) {
-		if (now() > end) {
+		if (now_ns() > end) {
 			injection_let_go_later(i->tid);
 			return;
 		}
@@ -714,7 +706,7 @@ void injection_release(struct injection *i)
 			syscall(SYS_tgkill, i->pid, i->tid, number);
 	i->released = true;
 	i->killed = ptrace(PTRACE_DETACH, i->tid, 0, 0) != 0;
-	i->stopped_ns = now() - i->stopped_ns;
+	i->stopped_ns = now_ns() - i->stopped_ns;
 	i->stopped = false;
 	step();
 }

@@ -12,6 +12,7 @@
 
 #include "base/array.h"
 #include "base/search.h"
+#include "base/system/process_file.h"
 
 #define PAGES_LOOK  512u
 #define PAGES_FIRST 64u		 /* of a first look */
@@ -243,20 +244,13 @@ static bool copy_memory(void *context, const struct freeze *f)
 	return process_maps_read(&s->maps, f->maps) && copy_maps(&c, NULL);
 }
 
-static int open_of(pid_t pid, const char *name)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
-	return open(path, O_RDONLY | O_CLOEXEC);
-}
-
 /* What fork() leaves out. A mapping that is left out is not part of one that is not. */
 static bool copy_missing(void *context, const struct freeze *f)
 {
 	struct memory_source *s = context;
-	struct copying c = {.s = s, .memory = open_of(s->pid, "mem"), .pages = s->touched};
-	int maps = open_of(s->pid, "maps");
+	struct copying c = {
+	    .s = s, .memory = process_file_open(s->pid, "mem"), .pages = s->touched};
+	int maps = process_file_open(s->pid, "maps");
 	struct process_maps copied = {0};
 	bool good = maps >= 0 && c.memory >= 0 && process_maps_read(&s->maps, maps) &&
 		    process_maps_read(&copied, f->maps) && copy_maps(&c, &copied);
@@ -295,7 +289,7 @@ bool memory_source_open_process(struct memory_source *s, pid_t pid,
 					     .context = s};
 
 	*s = (struct memory_source){.pid = pid, .fd = -1, .pages = -1, .image_pages = -1};
-	s->touched = open_of(pid, "pagemap");
+	s->touched = process_file_open(pid, "pagemap");
 	snprintf(s->root, sizeof(s->root), "/proc/%d/root", (int)pid);
 	read_name(pid, pid, s->program, sizeof(s->program));
 	if (!freeze_begin(&s->freeze, pid, &freeze, why, size)) {

@@ -3,6 +3,7 @@
 #include "question/option_values.h"
 
 #include "answer/text_format.h"
+#include "base/array.h"
 #include "base/units.h"
 #include "match/expression.h"
 
@@ -82,18 +83,17 @@ bool option_choice(const char *option, const char *text, const char *const *choi
 
 bool pattern_add(struct pattern *p, const char *option, const char *text, struct error_line *c)
 {
-	struct expression **grown = reallocarray(p->expression, p->count + 1, sizeof(*grown));
+	struct expression *made;
 	const char *why;
 
-	if (!grown)
+	if (!array_reserve(&p->expression, &p->room, p->count, sizeof(*p->expression)))
 		return error_say(c, "out of memory");
-	p->expression = grown;
-	grown[p->count] = expression_new(text, &why);
-	if (!grown[p->count])
+	made = expression_new(text, &why);
+	if (!made)
 		return error_say(c, "%s: '%.*s%s' is not a regular expression: %s", option,
 				 LONGEST_SHOWN, text, strlen(text) > LONGEST_SHOWN ? "..." : "",
 				 why);
-	p->count++;
+	p->expression[p->count++] = made;
 	return true;
 }
 

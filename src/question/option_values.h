@@ -30,7 +30,7 @@ struct expression;
 /* Any number of regular expressions (match/expression.h); matches when one of them does. */
 struct pattern {
 	struct expression **expression;
-	size_t count;
+	size_t count, room;
 };
 
 bool pattern_add(struct pattern *p, const char *option, const char *text, struct error_line *c);

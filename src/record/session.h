@@ -71,7 +71,7 @@ struct record {
 	struct child child;
 	struct handover_server handover; /* for processes that cannot open their spools */
 	struct recorder **recorder;	 /* the first is of the program as it was started */
-	size_t recorders;
+	size_t recorders, recorder_room;
 	struct symbols *symbols;
 	struct debug_server *debug_server;
 	struct column_writer *columns; /* of the children's traces; NULL: each has its own */

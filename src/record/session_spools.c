@@ -145,13 +145,11 @@ struct recorder *record_add(struct record *r, const char *spool, pid_t pid)
 					   .quick_events = child ? r->events : NULL,
 					   .sender = r->stream.sender,
 					   .no_file = r->stream.only};
-	struct recorder **grown = realloc(r->recorder, (r->recorders + 1) * sizeof(*grown));
 	char *part = spool_part_name(spool);
 	struct recorder *made = NULL;
 
-	if (grown)
-		r->recorder = grown;
-	if (grown && part)
+	if (part &&
+	    array_reserve(&r->recorder, &r->recorder_room, r->recorders, sizeof(*r->recorder)))
 		made = recorder_new(spool, part, pid, &options);
 	free(part);
 	if (!made) {
@@ -160,7 +158,7 @@ struct recorder *record_add(struct record *r, const char *spool, pid_t pid)
 	}
 	if (r->events_folder && r->follow)
 		recorder_watch_events(made, r->events_folder, -1);
-	grown[r->recorders++] = made;
+	r->recorder[r->recorders++] = made;
 	return made;
 }
 

@@ -55,31 +55,23 @@ static void clean_name(char *buffer, size_t size, const char *name)
 
 static char *make_text(const struct frame_texts *t, const struct mayfly_frame *frame)
 {
-	size_t used = 0, size = 0;
-	char *text = NULL;
+	struct bytes text = {0};
 	size_t count = frame->locations ? frame->locations : 1;
 
 	/* Inlined functions are frames of their own here: innermost last. */
 	for (size_t i = count; i-- > 0;) {
 		char name[NAME_BYTES], clean[NAME_BYTES];
 		const struct mayfly_location *l = frame->locations ? &frame->location[i] : NULL;
-		size_t length;
 
 		frame_name(name, sizeof(name), t->trace, frame, l);
 		clean_name(clean, sizeof(clean), name);
-		length = strlen(clean);
-		if (used + length + 2 > size) {
-			char *grown = realloc(text, size = (used + length + 2) * 2);
-
-			if (!grown) {
-				free(text);
-				return NULL;
-			}
-			text = grown;
-		}
-		used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ";" : "", clean);
+		bytes_put(&text, ";", text.used > 0);
+		bytes_put(&text, clean, strlen(clean));
 	}
-	return text;
+	bytes_put(&text, "", 1);
+	if (text.failed)
+		bytes_free(&text);
+	return (char *)text.at;
 }
 
 static const char *frame_text(struct frame_texts *t, uint32_t index)
