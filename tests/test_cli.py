@@ -306,6 +306,7 @@ def completion():
         same(completed("record", "--debug-dir", here.path + "/"), [here / "folder"], "folders")
         open(here / "b.mayfly", "w").close()
         same(set(completed("info", here.path + "/")), {here / "b.mayfly", here / "folder"}, "traces")
+    same(completed("fleet", ""), ["init", "list", "rollup", "trim"], "what fleet does")
     same(completed("report", "--heap", "ext"), ["external"], "a heap")
     same(completed("report", "--heap", "malloc,ext"), ["malloc,external"], "a second one")
 
@@ -357,6 +358,8 @@ def completion_of(shell):
     same({word.replace("malloc,", "") for word in offers("report", "--heap", "malloc,ext")},
          {"external"}, "a second one")
     same(offers("record", "-i", ""), set(), "for an interval")
+    same(offers("fleet", ""), {"init", "list", "rollup", "trim"}, "what fleet does")
+    same(offers("fleet", "ro"), {"rollup"}, "one of them")
     if shell == "zsh":
         same(offers("record", "-i", "1", "--", "ls", "-"), {"program ls - 2"}, "the program's own")
         same(offers("info", ""), {"files -g *.mayfly*"}, "traces")

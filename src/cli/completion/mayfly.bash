@@ -63,6 +63,8 @@ _mayfly()
 			COMPREPLY=($(compgen -W "${!values[*]}" -- "$current"))
 		elif [[ -z $word && $command == record ]]; then
 			COMPREPLY=($(compgen -c -- "$current"))
+		elif [[ -z $word && $previous == fleet ]]; then
+			COMPREPLY=($(compgen -W "init list rollup trim" -- "$current"))
 		else
 			compopt -o filenames 2>/dev/null
 			# Traces, if there are any; other tools' files have any name.

@@ -73,6 +73,8 @@ function __mayfly_complete
                 printf '%s\n' $options
             else if test $command = record
                 __fish_complete_command
+            else if test "$previous" = fleet
+                printf '%s\n' init list rollup trim
             else
                 __fish_complete_suffix .mayfly
             end

@@ -58,6 +58,8 @@ _mayfly()
 			compadd -- ${(k)values}
 		elif [[ $command == record ]]; then
 			_command_names -e
+		elif [[ $previous == fleet ]]; then
+			compadd -- init list rollup trim
 		else
 			_files -g '*.mayfly*' || _files
 		fi
