@@ -68,7 +68,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 					.type = &type,
 					.types = 1,
 					.python = &python,
-					.waste_contents = 8};
+					.waste_contents = 8,
+					.waste_texts = true};
 	/* Not known, with plain links, with mixed links. */
 	static const unsigned int versions[] = {0, 231, 236};
 	static const unsigned int pythons[] = {311, 312, 313};

@@ -352,6 +352,39 @@ def waste_to_the_byte(how):
         check(b"TYPE OR SIZE" in done.out and b"2040-byte blocks" not in done.out, done)
 
 
+def on_a_terminal(command):
+    """What it prints to one, and its status."""
+    master, slave = pty.openpty()
+    out = b""
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=slave, stderr=slave,
+                          env=environment(TERM="dumb", COLUMNS="100")) as process:
+        os.close(slave)
+        with contextlib.suppress(OSError):
+            while chunk := os.read(master, 4096):
+                out += chunk
+    os.close(master)
+    return process.returncode, out.decode()
+
+
+@case
+def texts_in_several_blocks():
+    """How they begin, on a terminal alone, with all their copies."""
+    need_attach()
+    with started(program("waste")) as process:
+        truth = json.loads(process.said)
+        command = [MAYFLY, "heap", "--waste=strings", "--top", "100", str(process.pid)]
+        status, out = on_a_terminal(command)
+        same(status, 0, out)
+        rows = re.findall(r'^  "((?:a |somewhat |very much )?longer text, number (\d+), in ü)" .* (\d+)\r?$', out, re.M)
+        same(sorted(int(number) for _, number, _ in rows), list(range(30)), out)
+        same(sum(int(copies) for _, _, copies in rows), truth["names"][1])
+        status, out = on_a_terminal(command[:3] + ["--json", command[-1]])
+        check(status == 2 and "longer text" not in out, out)
+        done = run(command)
+        same((done.code, done.out), (2, b""), done)
+        check(b"only on a terminal" in done.err, done)
+
+
 @case
 def waste_of_many_blocks_is_sampled():
     """The interval of the copies has the truth in it, and is the same the next time."""

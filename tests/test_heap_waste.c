@@ -67,7 +67,7 @@ static struct heap_waste_sum waste_of(struct heap *h, size_t most, struct heap_w
 {
 	struct heap_image image = {.read = read_heap, .context = h};
 	struct heap_waste_sum sum = {0};
-	struct heap_waste_look *look = heap_waste_begin(w, &h->blocks, most);
+	struct heap_waste_look *look = heap_waste_begin(w, &h->blocks, most, true);
 	struct heap_window window;
 
 	CHECK(look && heap_window_begin(&window, &image));
@@ -147,6 +147,38 @@ static struct heap_waste_sum truth_of(const struct heap *h)
 	return t;
 }
 
+/* Each text that comes again, once, with all its copies. */
+static void check_texts(const struct heap *h, const struct heap_waste *w)
+{
+	size_t found = 0;
+
+	for (uint32_t i = 0; i < h->count; i++) {
+		const char *at = (const char *)h->bytes + h->at[i];
+		struct heap_waste_sum sum = {0};
+		uint32_t length, copies = 0;
+		bool first = true;
+
+		for (uint32_t k = 0; k < i; k++)
+			first &= !are_equal(h, i, k);
+		for (uint32_t k = i + 1; k < h->count; k++)
+			copies += are_equal(h, i, k);
+		if (!first || !copies || !is_text(h->bytes + h->at[i], h->size[i], &length))
+			continue;
+		for (size_t k = 0; k < w->texts; k++) {
+			const struct heap_text *t = &w->text[k];
+			uint32_t begin = length < HEAP_TEXT_BEGIN ? length : HEAP_TEXT_BEGIN;
+
+			if (t->text_bytes == length && t->block_bytes == h->size[i] &&
+			    t->begin_bytes == begin && !memcmp(t->begin, at, begin))
+				heap_waste_add_text(w, t, &sum);
+		}
+		CHECK(sum.copy_blocks == copies && sum.copy_bytes == copies * h->size[i],
+		      "%.20s: %ld of %u", at, (long)sum.copy_blocks, copies);
+		found++;
+	}
+	CHECK(found == w->texts, "%zu texts, %zu are known", found, w->texts);
+}
+
 static void fill(uint8_t *at, uint32_t bytes)
 {
 	static const char *const texts[] = {"some text", "some texts",
@@ -199,6 +231,7 @@ static void random_heaps(void)
 		      "zero %ld %ld, end %ld %ld, copies %ld %ld", (long)sum.zero_bytes,
 		      (long)truth.zero_bytes, (long)sum.end_bytes, (long)truth.end_bytes,
 		      (long)sum.copy_bytes, (long)truth.copy_bytes);
+		check_texts(h, &w);
 		heap_waste_free(&w);
 		heap_free(h);
 	}

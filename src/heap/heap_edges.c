@@ -225,7 +225,7 @@ bool heap_edges_find(const struct heap_image *image, const struct heap_blocks *b
 	e->type = calloc(e->blocks + 1, sizeof(*e->type));
 	s.place = calloc(q->types + python->types.count + 1, sizeof(*s.place));
 	if (q->waste_contents)
-		s.waste = heap_waste_begin(waste, b, q->waste_contents);
+		s.waste = heap_waste_begin(waste, b, q->waste_contents, q->waste_texts);
 	good = (heap_window_begin(&s.w, image) && e->from && e->type && s.place &&
 		(s.waste || !q->waste_contents)) ||
 	       heap_fail(problem, HEAP_NO_MEMORY, 0);

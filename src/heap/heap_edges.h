@@ -53,6 +53,7 @@ struct heap_question {
 	const struct python_interpreter *python; /* NULL: there is none */
 	size_t
 	    waste_contents; /* waste is looked for, with at most so many contents; 0: it is not */
+	bool waste_texts;   /* those that several blocks have are wanted */
 	/* Called now and then with the share that is done; false: give up. May be NULL. */
 	bool (*progress)(void *context, double share);
 	/* Called when the memory is not needed any more. May be NULL. */

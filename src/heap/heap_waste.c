@@ -3,6 +3,7 @@
 #include "heap/heap_waste.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/array.h"
 #include "base/bytes.h"
@@ -25,15 +26,21 @@ struct heap_waste_look {
 	struct heap_waste *waste;
 	struct interner contents;
 	uint64_t *maybe; /* a bit for each of FILTER_BITS hashes of these */
-	uint8_t *again;	 /* of each of the contents: it has come again */
+	uint32_t *
+	    again; /* of each of the contents: enum again, or NUMBER_OF_TEXT + a place in waste->text */
 	size_t again_capacity;
+	bool texts;
 };
+
+enum again { NOT_AGAIN, IS_NO_TEXT, NUMBER_OF_TEXT };
 
 /* ---- contents ---- */
 
 struct digest {
 	uint64_t first, second;
-	uint64_t zeros; /* words since the last one that is not zero */
+	uint64_t zeros;	     /* words since the last one that is not zero */
+	const uint8_t *text; /* until the window looks elsewhere; NULL: it is none */
+	size_t text_bytes;
 };
 
 static void digest_words(struct digest *d, const uint8_t *at, size_t bytes)
@@ -49,7 +56,9 @@ static void digest_words(struct digest *d, const uint8_t *at, size_t bytes)
 		second ^= second >> 29;
 		zeros = word ? 0 : zeros + 1;
 	}
-	*d = (struct digest){first, second, zeros};
+	d->first = first;
+	d->second = second;
+	d->zeros = zeros;
 }
 
 /* Bytes of a text that ends where malloc may have rounded up; 0: it is none. */
@@ -91,7 +100,6 @@ static bool digest_block(struct heap_window *window, struct digest *d, uint64_t 
 			 uint64_t bytes, uint64_t limit)
 {
 	uint64_t left = bytes, zeros;
-	size_t text;
 
 	*d = (struct digest){0};
 	while (left) {
@@ -105,9 +113,10 @@ static bool digest_block(struct heap_window *window, struct digest *d, uint64_t 
 		if (left || now != bytes || d->zeros * WORD == bytes)
 			continue;
 		zeros = d->zeros;
-		text = text_bytes_of(at, now);
-		if (text)
-			digest_text(d, at, text);
+		d->text_bytes = text_bytes_of(at, now);
+		d->text = d->text_bytes ? at : NULL;
+		if (d->text)
+			digest_text(d, at, d->text_bytes);
 		d->zeros = zeros;
 	}
 	return true;
@@ -147,6 +156,41 @@ static bool is_chosen(const struct heap_waste *w, uint32_t block, uint64_t bytes
 	return bytes >= w->interval || (hash & (w->interval - 1)) < bytes;
 }
 
+static bool keep_text(struct heap_waste *w, uint64_t bytes, const struct digest *d)
+{
+	struct heap_text text = {.text_bytes = (uint32_t)d->text_bytes, .block_bytes = bytes};
+
+	while (text.begin_bytes < d->text_bytes) {
+		size_t next = utf8_length((const char *)d->text + text.begin_bytes);
+
+		if (text.begin_bytes + next > sizeof(text.begin))
+			break;
+		text.begin_bytes += (uint32_t)next;
+	}
+	memcpy(text.begin, d->text, text.begin_bytes);
+	return ARRAY_ADD(w->text, w->text_room, w->texts, text);
+}
+
+/* A block that has contents which are known. */
+static bool note_again(struct heap_waste_look *l, uint32_t block, uint64_t bytes,
+		       const struct digest *d, uint32_t *again)
+{
+	struct heap_waste *w = l->waste;
+
+	if (*again) {
+		w->content[block] = HEAP_CONTENT_LATER;
+		if (*again >= NUMBER_OF_TEXT)
+			w->text[*again - NUMBER_OF_TEXT].later++;
+		return true;
+	}
+	w->content[block] = HEAP_CONTENT_SECOND;
+	*again = IS_NO_TEXT;
+	if (!l->texts || !d->text)
+		return true;
+	*again = NUMBER_OF_TEXT + (uint32_t)w->texts;
+	return keep_text(w, bytes, d);
+}
+
 static bool know_contents(struct heap_waste_look *l, uint32_t block, uint64_t bytes,
 			  const struct digest *d)
 {
@@ -167,17 +211,13 @@ static bool know_contents(struct heap_waste_look *l, uint32_t block, uint64_t by
 		return !chosen;
 	if (!array_reserve_filled(&l->again, &l->again_capacity, number, sizeof(*l->again), 0))
 		return false;
-	if (!is_new) {
-		w->content[block] = l->again[number] ? HEAP_CONTENT_LATER : HEAP_CONTENT_SECOND;
-		l->again[number] = 1;
-	}
-	return true;
+	return is_new || note_again(l, block, bytes, d, &l->again[number]);
 }
 
 /* ---- all blocks ---- */
 
 struct heap_waste_look *heap_waste_begin(struct heap_waste *w, const struct heap_blocks *b,
-					 size_t most)
+					 size_t most, bool texts)
 {
 	struct heap_waste_look *l = calloc(1, sizeof(*l));
 
@@ -186,6 +226,7 @@ struct heap_waste_look *heap_waste_begin(struct heap_waste *w, const struct heap
 	w->content = calloc(b->count + 1, sizeof(*w->content));
 	if (l) {
 		l->waste = w;
+		l->texts = texts;
 		l->maybe = calloc(FILTER_BITS / 64, sizeof(*l->maybe));
 	}
 	if (l && l->maybe && w->end && w->content)
@@ -227,6 +268,7 @@ void heap_waste_free(struct heap_waste *w)
 {
 	free(w->end);
 	free(w->content);
+	free(w->text);
 	*w = (struct heap_waste){0};
 }
 
@@ -272,4 +314,12 @@ void heap_waste_add(const struct heap_waste *w, uint32_t block, uint64_t bytes,
 	}
 	sum->end_bytes += (uint64_t)w->end[block] * WORD;
 	sum->end_blocks += w->end[block] != 0;
+}
+
+void heap_waste_add_text(const struct heap_waste *w, const struct heap_text *text,
+			 struct heap_waste_sum *sum)
+{
+	add_second(sum, text->block_bytes, w->interval);
+	sum->copy_bytes += text->later * text->block_bytes;
+	sum->copy_blocks += text->later;
 }

@@ -33,12 +33,24 @@ enum heap_content {
 	HEAP_CONTENT_LATER,
 };
 
+#define HEAP_TEXT_BEGIN 60u
+
+/* A text that several blocks have. */
+struct heap_text {
+	char begin[HEAP_TEXT_BEGIN]; /* whole characters of UTF-8 */
+	uint32_t begin_bytes, text_bytes;
+	uint64_t block_bytes; /* of each */
+	uint64_t later;	      /* blocks that are HEAP_CONTENT_LATER */
+};
+
 struct heap_waste {
-	size_t blocks;	   /* 0: nobody has looked */
-	uint32_t *end;	   /* zero words at the end of each block, at most UINT32_MAX */
-	uint8_t *content;  /* enum heap_content of each block */
-	uint64_t interval; /* bytes, a power of two; 0: no contents were left out */
-	uint64_t unread;   /* blocks that could not be read */
+	size_t blocks;		/* 0: nobody has looked */
+	uint32_t *end;		/* zero words at the end of each block, at most UINT32_MAX */
+	uint8_t *content;	/* enum heap_content of each block */
+	uint64_t interval;	/* bytes, a power of two; 0: no contents were left out */
+	uint64_t unread;	/* blocks that could not be read */
+	struct heap_text *text; /* only if asked for */
+	size_t texts, text_room;
 };
 
 struct heap_waste_sum {
@@ -51,10 +63,10 @@ struct heap_waste_sum {
 
 struct heap_waste_look;
 
-/* Looks at all blocks, each once and in their order, from begin to end. `w` and `b` must outlive that. NULL: out
- * of memory. */
+/* Looks at all blocks, each once and in their order, from begin to end. `w` and `b` must outlive that.
+ * texts: w->text is to have those that come again. NULL: out of memory. */
 struct heap_waste_look *heap_waste_begin(struct heap_waste *w, const struct heap_blocks *b,
-					 size_t most);
+					 size_t most, bool texts);
 /* window: where the block may have been read already; limit: as heap_window_see(). False: out of memory. */
 bool heap_waste_see(struct heap_waste_look *l, struct heap_window *window, uint32_t block,
 		    uint64_t address, uint64_t bytes, uint64_t limit);
@@ -64,5 +76,8 @@ void heap_waste_free(struct heap_waste *w);
 /* Adds a block of so many bytes. */
 void heap_waste_add(const struct heap_waste *w, uint32_t block, uint64_t bytes,
 		    struct heap_waste_sum *sum);
+/* Adds the copies of a text: the blocks that have it, but one. */
+void heap_waste_add_text(const struct heap_waste *w, const struct heap_text *text,
+			 struct heap_waste_sum *sum);
 
 #endif

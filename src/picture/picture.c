@@ -243,6 +243,7 @@ static bool make_graph(struct making *k, struct heap_problem *problem)
 				  .layouts = &k->declared.layouts,
 				  .python = p->has_python == PYTHON_KNOWN ? &p->python : NULL,
 				  .waste_contents = k->wishes->waste ? WASTE_CONTENTS_MOST : 0,
+				  .waste_texts = k->wishes->strings,
 				  .progress = progress,
 				  .read_all = read_all,
 				  .context = k};

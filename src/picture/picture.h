@@ -24,6 +24,7 @@ struct picture_wishes {
 	struct debug_files files;
 	const char *symbol_cache; /* folder, or NULL */
 	bool waste;		  /* look for it: graph.waste */
+	bool strings;		  /* with the beginnings of texts: graph.waste.text */
 	/* Called now and then; done: 0 to 1. False: give up. May be NULL. */
 	bool (*progress)(void *context, const char *what, double done);
 	/* Called once the memory can be read, before it is; false: give up, for want of memory. May be NULL. */

@@ -50,6 +50,21 @@ static bool take_debug_dir(const struct given *given, void *to)
 	return true;
 }
 
+static const char *const waste_words[] = {"strings", NULL};
+
+static bool take_waste(const struct given *given, void *to)
+{
+	struct heap_command *c = to;
+	int choice;
+
+	c->view.waste = true;
+	if (!given->value)
+		return true;
+	c->view.strings =
+	    option_choice(given->option, given->value, waste_words, &choice, given->error_line);
+	return c->view.strings;
+}
+
 static const struct option_row heap_rows[] = {
     OPTION_HEADING("How the process is read:"),
     {"max-stop", .argument = "TIME", .least = 1, OPTION_TIME(struct heap_command, most_stop_ns),
@@ -69,8 +84,9 @@ static const struct option_row heap_rows[] = {
     {"by", .argument = "KEY", OPTION_CHOICE(heap_by_names, struct heap_command, view.by),
      OPTION_GIVEN(struct heap_command, view.by_given),
      .help = "one row for each holder (default), or for each type"},
-    {"waste", .help = "show what is wasted: blocks of zeros, unused ends, equal contents",
-     OPTION_FLAG(struct heap_command, view.waste)},
+    {"waste", .argument = "[=strings]", OPTION_OWN(take_waste), .words = "strings",
+     .help = "show what is wasted: blocks of zeros, unused ends, equal contents; with =strings "
+	     "also how texts begin that several blocks have"},
     {"top", 'n', "N", OPTION_COUNT(struct heap_command, view.top), .least = 1, .most = 1000000,
      .help = "show at most N rows (default 10)"},
     OPTION_WIDE(struct heap_command, view.out.wide),
@@ -229,6 +245,11 @@ int cmd_heap(int argc, char **argv)
 				   c.json	? "--json"
 				   : c.every_ns ? "--every"
 						: "--waste");
+	/* What memory holds may be secret: it is shown to who asks, and gets into no file. */
+	if (status == OPTIONS_TAKEN && c.view.strings && (c.json || !isatty(STDOUT_FILENO)))
+		status =
+		    cli_usage("--waste=strings shows what is in the memory of the process: only "
+			      "on a terminal, as text");
 	if (status == OPTIONS_TAKEN) {
 		output_detect(&c.view.out);
 		c.wishes = (struct picture_wishes){
@@ -236,6 +257,7 @@ int cmd_heap(int argc, char **argv)
 		    .files.dirs = {.dir = c.debug_dir, .count = c.debug_dirs},
 		    .symbol_cache = names_cache_folder(cache_folder),
 		    .waste = c.view.waste,
+		    .strings = c.view.strings,
 		    .progress = show_progress,
 		};
 		if (c.download.limit_ns)

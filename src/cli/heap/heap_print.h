@@ -13,7 +13,7 @@ struct heap_view {
 	struct output out;
 	enum heap_by by;
 	bool by_given;
-	bool waste;
+	bool waste, strings;
 	size_t top;
 };
 

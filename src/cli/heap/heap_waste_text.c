@@ -3,6 +3,7 @@
 #include "cli/heap/heap_print.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli/heap/heap_waste_figures.h"
 
@@ -153,6 +154,84 @@ static bool print_holders(const struct picture *p, const struct heap_view *view,
 	return good;
 }
 
+/* ---- texts ---- */
+
+#define SHOWN_TEXT   (2 * HEAP_TEXT_BEGIN + 8) /* each byte can need two */
+#define TEXT_COLUMNS 48
+
+static void text_quote(char *out, const struct heap_text *text)
+{
+	static const char controls[] = "\t\n\r\"\\", letters[] = "tnr\"\\";
+	char *to = out;
+
+	*to++ = '"';
+	for (uint32_t i = 0; i < text->begin_bytes; i++) {
+		const char *control = strchr(controls, text->begin[i]);
+
+		if (control)
+			*to++ = '\\';
+		*to++ = control ? letters[control - controls] : text->begin[i];
+	}
+	strcpy(to, text->begin_bytes < text->text_bytes ? "\"..." : "\"");
+}
+
+static double weight_of_text(const struct heap_waste *w, const struct heap_text *text)
+{
+	struct heap_waste_sum sum = {0};
+
+	heap_waste_add_text(w, text, &sum);
+	return heap_waste_weight(&sum);
+}
+
+struct ranked_text {
+	const struct heap_text *text;
+	double weight;
+};
+
+static int compare_texts(const void *a, const void *b)
+{
+	const struct ranked_text *x = a, *y = b;
+
+	if (x->weight != y->weight)
+		return x->weight < y->weight ? 1 : -1;
+	return (x->text > y->text) - (x->text < y->text);
+}
+
+static void put_text(struct table *t, const struct picture *p, const struct heap_view *view,
+		     const struct heap_text *text)
+{
+	struct heap_waste_sum sum = {0};
+	struct mayfly_estimate e;
+	char shown[SHOWN_TEXT], count[FIGURE_TEXT];
+
+	heap_waste_add_text(&p->graph.waste, text, &sum);
+	e = heap_waste_copies(&p->graph.waste, &sum);
+	text_quote(shown, text);
+	table_row(t);
+	heap_put_name(COLUMN(t, "TEXT IN SEVERAL BLOCKS"), view, shown, TEXT_COLUMNS);
+	table_figure(COLUMN(t, "COPIES", true), 0, &e.bytes, e.samples);
+	table_cell(COLUMN(t, "BLOCKS", true),
+		   text_count_value(count, sizeof(count), &e.blocks, e.samples));
+}
+
+static bool print_texts(const struct picture *p, const struct heap_view *view)
+{
+	const struct heap_waste *w = &p->graph.waste;
+	struct ranked_text *ranked = calloc(w->texts + 1, sizeof(*ranked));
+	struct table *t = ranked ? table_new(&view->out) : NULL;
+
+	for (size_t i = 0; ranked && i < w->texts; i++)
+		ranked[i] = (struct ranked_text){&w->text[i], weight_of_text(w, &w->text[i])};
+	if (ranked && w->texts)
+		qsort(ranked, w->texts, sizeof(*ranked), compare_texts);
+	for (size_t i = 0; ranked && i < w->texts && i < view->top; i++)
+		put_text(t, p, view, ranked[i].text);
+	free(ranked);
+	if (t)
+		puts(table_rows(t) ? "" : "\n  No text is in several blocks.");
+	return t && table_end(t, 2);
+}
+
 static void print_notes(const struct picture *p, const struct output *o)
 {
 	const struct heap_waste *w = &p->graph.waste;
@@ -176,7 +255,8 @@ bool heap_print_waste(const struct picture *p, const struct heap_view *view,
 		      const struct heap_rows *rows)
 {
 	if (!print_all(p, &view->out) ||
-	    !(view->by == HEAP_BY_TYPE ? print_kinds(p, view) : print_holders(p, view, rows)))
+	    !(view->by == HEAP_BY_TYPE ? print_kinds(p, view) : print_holders(p, view, rows)) ||
+	    (view->strings && !print_texts(p, view)))
 		return false;
 	print_notes(p, &view->out);
 	return true;
