@@ -143,15 +143,44 @@ static bool take_type(struct scan *s, uint32_t block, uint64_t address, uint64_t
 
 /* ---- all nodes ---- */
 
-static bool scan_block(struct scan *s, uint32_t block, uint64_t address, uint64_t bytes,
-		       uint64_t limit)
+static bool is_in_heap(const struct heap_blocks *b, uint64_t word)
 {
+	return word - b->lowest < b->highest - b->lowest;
+}
+
+/*
+ * A chunk that malloc takes from its cache of free ones keeps the link to the next one until the program
+ * writes there: since glibc 2.32 that is the next one's address XORed with the link's own >> 12, with 0 behind it
+ * (malloc/malloc.c, PROTECT_PTR and tcache_get). It can look like a pointer to the inside of a block nearby. What
+ * a program's own structure could begin with is not taken for one: a multiple of 8, or what leads inside of a
+ * block.
+ */
+static bool is_old_link(struct scan *s, uint64_t address, uint64_t limit)
+{
+	uint64_t word, behind, offset = 0;
+	uint32_t next;
+
+	if (!heap_window_word(&s->w, address, limit, &word) || word % 8 == 0 ||
+	    !is_in_heap(s->b, word) || !heap_window_word(&s->w, address + 8, limit, &behind) ||
+	    behind)
+		return false;
+	word ^= address >> 12;
+	next = heap_blocks_find(s->b, word, &offset);
+	return word % HEAP_UNIT == 0 && is_in_heap(s->b, word) && (next == HEAP_NONE || !offset);
+}
+
+static bool scan_block(struct scan *s, const struct heap_region *r, uint32_t block)
+{
+	uint64_t address = heap_block_address(s->b, r, block), limit = r->end;
+	uint64_t bytes = heap_block_bytes(s->b, r, block);
 	struct python_part part[PYTHON_PARTS] = {{0, bytes}};
 	unsigned int parts =
 	    s->python->blocks ? python_objects_parts(s->python, block, bytes, part) : 1;
 
 	if (!take_type(s, block, address, limit))
 		return false;
+	if (r->kind == HEAP_CHUNKS && !part[0].start && is_old_link(s, address, limit))
+		part[0].start = 8;
 	for (unsigned int i = 0; i < parts; i++)
 		if (!scan_words(s, block, address + part[i].start, address + part[i].end, limit))
 			return false;
@@ -168,8 +197,7 @@ static bool scan_blocks(struct scan *s)
 
 		for (uint32_t block = r->first; block < r->first + r->count; block++) {
 			s->e->from[block] = (uint32_t)s->e->count;
-			if (!scan_block(s, block, heap_block_address(b, r, block),
-					heap_block_bytes(b, r, block), r->end))
+			if (!scan_block(s, r, block))
 				return false;
 		}
 	}
