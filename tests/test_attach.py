@@ -549,7 +549,7 @@ def refusals():
 
 @case
 def an_executable_with_its_own_malloc():
-    """What helps is said: mayfly record would not."""
+    """What helps is said: mayfly record."""
     need_attach()
     need("gcc")
     with Folder() as here:
@@ -564,7 +564,7 @@ def an_executable_with_its_own_malloc():
             process.stdout.readline()
             text = refused(str(process.pid))
             said(text, "brings its own malloc")
-            said(text, "nor under 'mayfly record'; it can report its blocks itself (mayfly.h(3))")
+            said(text, "'mayfly record' sees all calls of jemalloc and tcmalloc")
             process.stdin.close()
 
 

@@ -121,8 +121,8 @@ static uint64_t function_of(struct request *q, const char *name)
 }
 
 static const char own_malloc[] = "the executable brings its own malloc, whose calls cannot be "
-				 "redirected, nor under 'mayfly record'; it can "
-				 "report its blocks itself (mayfly.h(3))";
+				 "redirected while it runs; 'mayfly record' sees all calls of "
+				 "jemalloc and tcmalloc, and of another one those of libraries";
 
 static bool say_result(struct request *q, int64_t value)
 {
