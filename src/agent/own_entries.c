@@ -80,9 +80,10 @@ static void want(const char *name, void *ours, size_t entry)
 		wanted[wanted_count++] = (struct wanted){name, ours, entry, 0, 0};
 }
 
-static bool has_prefix(const char *name)
+/* Of jemalloc's names; 0: there is none. */
+static size_t prefix_bytes(const char *name)
 {
-	return !strncmp(name, "je_", 3) || !strncmp(name, "_rjem_", 6);
+	return !strncmp(name, "je_", 3) ? 3 : !strncmp(name, "_rjem_", 6) ? 6 : 0;
 }
 
 static void want_all(bool own)
@@ -95,7 +96,7 @@ static void want_all(bool own)
 	for (size_t i = 0; own && i < sizeof(hooks) / sizeof(*hooks); i++)
 		want(hooks[i], hooks_find(hooks[i])->function, SIZE_MAX);
 	for (size_t i = 0; entries_name(i); i++)
-		if (own || has_prefix(entries_name(i)))
+		if (own || prefix_bytes(entries_name(i)))
 			want(entries_name(i), entries_function(i), i);
 }
 
@@ -111,8 +112,7 @@ static bool may_be_wanted(const char *name, bool own)
 /* Those allocators that have been tried, see tests/test_own_malloc.py. */
 static bool is_sign(const char *name)
 {
-	return !strcmp(name, "mallctl") || !strcmp(name, "tc_malloc") ||
-	       (has_prefix(name) && !strcmp(name + strlen(name) - 7, "mallctl"));
+	return !strcmp(name, "tc_malloc") || !strcmp(name + prefix_bytes(name), "mallctl");
 }
 
 static void note(const char *name, const Elf64_Sym *symbol, uintptr_t bias)
