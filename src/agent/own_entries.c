@@ -80,7 +80,7 @@ static void want(const char *name, void *ours, size_t entry)
 		wanted[wanted_count++] = (struct wanted){name, ours, entry, 0, 0};
 }
 
-/* Of jemalloc's names; 0: there is none. */
+/* How long the prefix of jemalloc's functions is; 0: the name has none. */
 static size_t prefix_bytes(const char *name)
 {
 	return !strncmp(name, "je_", 3) ? 3 : !strncmp(name, "_rjem_", 6) ? 6 : 0;
