@@ -49,6 +49,33 @@ def named(trace):
     return lines
 
 
+HANDLER = """
+#include <signal.h>
+#include <stdlib.h>
+static char *volatile keep[100];
+static volatile int count;
+static void grow(void) { keep[count++] = malloc(100000); }
+static void handler(int number) { (void)number; grow(); }
+static void work(void) { for (int i = 0; i < 100; i++) raise(SIGUSR1); }
+int main(void) { signal(SIGUSR1, handler); work(); return count != 100; }
+"""
+
+
+@case
+def blocks_of_a_signal_handler():
+    """A frame tells them from those of the code that the signal has interrupted."""
+    need("gcc")
+    with Folder() as here:
+        with open(here / "p.c", "w", encoding="ascii") as file:
+            file.write(HANDLER)
+        same(run(["gcc", "-g", "-O0", "-o", here / "p", here / "p.c"]).code, 0)
+        done = record([here / "p"], here / "t.mayfly", "-x")
+        same((done.code, done.err), (0, b""), done)
+        row = report(here / "t.mayfly", "--metric", "leaked", "--by", "stack")["rows"][0]
+        same(row["self"]["bytes"]["estimate"], 100 * 100000)
+        same([place["function"] for place in row["stack"]][:5], ["grow", "handler", "[signal handler]", "work", "main"])
+
+
 @cases(["map", "dump", "tmp", "map dump"])
 def code_of_a_compiler(files):
     """perf-PID.map, jit-PID.dump where the program is started, and in /tmp."""

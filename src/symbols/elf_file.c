@@ -652,3 +652,52 @@ void elf_file_match_end(const uint64_t *address, size_t count, struct elf_match 
 		}
 	}
 }
+
+/* ---- code ---- */
+
+/* NULL: these bytes are not in the file. */
+static const uint8_t *code_at(const struct elf_file *f, uint64_t address, size_t bytes)
+{
+	GElf_Phdr p;
+	size_t count;
+
+	if (!f->elf || elf_getphdrnum(f->elf, &count))
+		return NULL;
+	for (size_t i = 0; i < count; i++) {
+		uint64_t offset;
+
+		if (!gelf_getphdr(f->elf, (int)i, &p) || p.p_type != PT_LOAD ||
+		    address < p.p_vaddr || address - p.p_vaddr >= p.p_filesz)
+			continue;
+		offset = address - p.p_vaddr + p.p_offset;
+		return offset >= p.p_offset && offset < f->size && bytes <= f->size - offset
+			   ? (const uint8_t *)f->image + offset
+			   : NULL;
+	}
+	return NULL;
+}
+
+bool elf_file_returns_from_signal(const struct elf_file *f, uint64_t address)
+{
+	static const struct {
+		uint16_t machine;
+		uint16_t bytes;
+		const char *code;
+	} known[] = {
+	    {EM_X86_64, 9, "\x48\xc7\xc0\x0f\0\0\0\x0f\x05"}, /* mov $15, %rax; syscall */
+	    {EM_AARCH64, 8, "\x68\x11\x80\xd2\x01\0\0\xd4"},  /* mov x8, 139; svc 0 */
+	};
+	GElf_Ehdr header;
+
+	if (!f->elf || !gelf_getehdr(f->elf, &header))
+		return false;
+	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++) {
+		const uint8_t *code = header.e_machine == known[i].machine
+					  ? code_at(f, address, known[i].bytes)
+					  : NULL;
+
+		if (code && !memcmp(code, known[i].code, known[i].bytes))
+			return true;
+	}
+	return false;
+}

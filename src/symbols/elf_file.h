@@ -69,6 +69,10 @@ bool elf_file_open_debuglink(struct elf_file *debug, const struct elf_file *f, c
  * compressed by xz. */
 bool elf_file_open_inner(struct elf_file *inner, const struct elf_file *f);
 
+/* The code to which a signal handler returns is at this address: the system call rt_sigreturn, as glibc, musl and
+ * the kernel's vdso write it. Few libraries have a symbol for it. */
+bool elf_file_returns_from_signal(const struct elf_file *f, uint64_t address);
+
 /* The best symbol for one address. name points into the file: valid while it is open. */
 struct elf_match {
 	const char *name; /* NULL: no symbol covers the address; may end in @VERSION */

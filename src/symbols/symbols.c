@@ -434,6 +434,16 @@ static void match_symbols(struct request *r, struct object *o)
 	elf_file_match_end(r->address, r->distinct, r->match);
 }
 
+/* Blocks of a signal handler are not those of the code that it interrupts. The caller has subtracted 1. */
+static void answer_signals(struct request *r, const struct object *o)
+{
+	const struct symbol symbol = {.function = "[signal handler]"};
+
+	for (size_t i = 0; i < r->distinct; i++)
+		if (elf_file_returns_from_signal(&o->main, r->address[i] + 1))
+			symbols_give(r, i, &symbol, 1);
+}
+
 static void answer_rest(struct request *r)
 {
 	for (size_t i = 0; i < r->distinct; i++) {
@@ -526,6 +536,7 @@ static const char *answer_entries(struct request *r, const char *path, const str
 	if (!why && r->count) {
 		match_symbols(r, o);
 		o->unsaved = o->content != NULL;
+		answer_signals(r, o);
 		if (dwarf->elf)
 			dwarf_index_resolve(dwarf, &o->alt, o->path, &s->files, s->names,
 					    r->address, r->distinct, dwarf_found, r);
