@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "query/diff.h"
+#include "query/grouping.h"
 #include "trace/rewrite/merge.h"
 #include "trace/rewrite/names_replace.h"
 #include "trace/read/sums.h"
