@@ -303,13 +303,17 @@ def exact_children():
 def tables_of_the_sampler():
     """They are mayfly's doing, so no figure of the program has them, and --rss shows them."""
     with Folder() as here:
-        trace = here / "t.mayfly"
-        same(record([program(), "promotions", "50000"], trace, "-x").code, 0, "exit status")
-        for metric in "peak", "leaked", "allocated":
-            found = report(trace, "--metric", metric, "--focus", "^caml_memprof_", "--frames=all")
-            same(found["total"]["bytes"]["estimate"], 0, metric)
-        moments = report(trace, "--rss")["moments"]
-        check(moments[-1]["blocks"]["ocaml_sampler"] > 0, moments[-1]["blocks"])
+        for number in range(10):
+            trace = here / ("%d.mayfly" % number)
+            same(record([program(), "promotions", "50000"], trace, "-x").code, 0, "exit status")
+            for metric in "peak", "leaked", "allocated":
+                found = report(trace, "--metric", metric, "--focus", "^caml_memprof_", "--frames=all")
+                same(found["total"]["bytes"]["estimate"], 0, metric)
+            last = report(trace, "--rss")["moments"][-1]["blocks"]
+            # OCaml 5 gives everything back at its end, and the last reading may come after that.
+            if last["in_use"] > 4096:
+                break
+        check(last["ocaml_sampler"] > 0, last)
         plain = report(trace, "--metric", "peak")["total"]["bytes"]["estimate"]
         check(plain < 6 << 20, "peak", plain)
 
